@@ -1,1 +1,1 @@
-"""jitopt."""
+"""The intermediate representation: types, symbolic dimensions, graphs, their text form, verifier and interpreter."""
