@@ -149,10 +149,14 @@ class Operator:
                 values[name] = attribute.default
                 continue
             if not _KINDS[attribute.kind](value):
-                raise ModelError(f"attribute '{name}' of {self.name} must be {attribute.kind}: {value!r}", node=node.name)
+                raise ModelError(
+                    f"attribute '{name}' of {self.name} must be {attribute.kind}: {value!r}", node=node.name
+                )
             if attribute.choices and value not in attribute.choices:
                 allowed = ", ".join(map(repr, attribute.choices))
-                raise ModelError(f"attribute '{name}' of {self.name} is {value!r}, not one of {allowed}", node=node.name)
+                raise ModelError(
+                    f"attribute '{name}' of {self.name} is {value!r}, not one of {allowed}", node=node.name
+                )
             if attribute.check is not None and not attribute.check(value):
                 raise ModelError(f"attribute '{name}' of {self.name} cannot be {value!r}", node=node.name)
             values[name] = value
