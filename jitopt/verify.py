@@ -135,8 +135,8 @@ def _wide(array: npt.NDArray[np.generic]) -> npt.NDArray[np.inexact]:
 
 
 def _plus_infinity(array: npt.NDArray[np.inexact]) -> npt.NDArray[np.bool_]:
-    return np.logical_and(np.isinf(array), array.real > 0)
+    return np.asarray(np.isinf(array) & (array.real > 0), np.bool_)
 
 
 def _minus_infinity(array: npt.NDArray[np.inexact]) -> npt.NDArray[np.bool_]:
-    return np.logical_and(np.isinf(array), array.real < 0)
+    return np.asarray(np.isinf(array) & (array.real < 0), np.bool_)
