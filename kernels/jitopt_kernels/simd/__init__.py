@@ -1,0 +1,91 @@
+"""SIMD values for Numba: types, memory, arithmetic, register tiles and maths. The only user of llvmlite.ir.
+
+Every public function has two meanings that agree: on registers inside compiled code, and on NumPy arrays in Python
+(also with NUMBA_DISABLE_JIT=1). dtypes, lanes and tile sizes are literals in compiled code.
+"""
+
+from .arithmetic import isinf, isnan, quotient, remainder
+from .binding import device, inlined
+from .dtypes import DTYPES, DType
+from .elementwise import (
+    absolute,
+    bitcast,
+    ceil,
+    convert,
+    copysign,
+    floor,
+    fma,
+    like,
+    maximum,
+    minimum,
+    rint,
+    select,
+    sqrt,
+    trunc,
+)
+from .lanes import all_lanes, any_lane, hmax, hmin, hsum, iota, splat, tail_mask
+from .memory import (
+    compare_exchange,
+    gather,
+    load,
+    load_masked,
+    load_scalar,
+    load_splat,
+    prefetch,
+    store,
+    store_masked,
+    store_scalar,
+)
+from .tile import rank1, tile_finish, tile_finish_tail, tile_get, tile_zeros
+from .types import Mask, Tile, Vec
+
+__all__ = [
+    "DTYPES",
+    "DType",
+    "Mask",
+    "Tile",
+    "Vec",
+    "absolute",
+    "all_lanes",
+    "any_lane",
+    "bitcast",
+    "ceil",
+    "compare_exchange",
+    "convert",
+    "copysign",
+    "device",
+    "floor",
+    "fma",
+    "gather",
+    "hmax",
+    "hmin",
+    "hsum",
+    "inlined",
+    "iota",
+    "isinf",
+    "isnan",
+    "like",
+    "load",
+    "load_masked",
+    "load_scalar",
+    "load_splat",
+    "maximum",
+    "minimum",
+    "prefetch",
+    "quotient",
+    "rank1",
+    "remainder",
+    "rint",
+    "select",
+    "splat",
+    "sqrt",
+    "store",
+    "store_masked",
+    "store_scalar",
+    "tail_mask",
+    "tile_finish",
+    "tile_finish_tail",
+    "tile_get",
+    "tile_zeros",
+    "trunc",
+]
