@@ -1,0 +1,1 @@
+"""Benchmarks and the real models they run on. Not part of the wheel; run from a checkout."""

@@ -1,0 +1,1 @@
+"""Tests; the folders mirror the packages. Being a package puts the repository, and so `bench`, on the path."""

@@ -1,0 +1,1 @@
+"""Real models: what they are, their inputs, the right answers."""
