@@ -1,0 +1,122 @@
+"""The compile worker: `python -m jitopt.codegen.worker` answers compile jobs on its standard streams.
+
+A message is a 4-byte little-endian length, a JSON header of that length, then the raw sections whose sizes the
+header lists under "sizes". No pickle: a job is text, an answer is object code and numbers.
+
+    hello  <- {"ready": seconds}                            once, when Numba is imported
+    job    -> {"key", "path", "assembly"} + [module text]
+    answer <- {"seconds"} + [object code, assembly text]    or {"error", "trace"}; "error" is one line for a user
+
+CPU name and features arrive as NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, set together before Numba is imported. The
+protocol owns private copies of the streams: file descriptor 1 is turned to standard error, so nothing a kernel
+module, Numba or LLVM prints can corrupt an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import signal
+import struct
+import sys
+import time
+import traceback
+import types
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+_LENGTH = struct.Struct("<I")
+
+
+def write_message(stream: BinaryIO, header: dict[str, Any], sections: Sequence[bytes] = ()) -> None:
+    """Write one message and flush; raises OSError when the other side is gone."""
+    head = json.dumps({**header, "sizes": [len(section) for section in sections]}).encode()
+    stream.write(b"".join((_LENGTH.pack(len(head)), head, *sections)))
+    stream.flush()
+
+
+def read_message(stream: BinaryIO) -> tuple[dict[str, Any], list[bytes]] | None:
+    """The next message as (header, sections); None when the stream has ended, also in the middle of a message."""
+    try:
+        (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+        header: dict[str, Any] = json.loads(_exactly(stream, length))
+        return header, [_exactly(stream, size) for size in header["sizes"]]
+    except EOFError:
+        return None
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise EOFError
+    return data
+
+
+def entry_symbol(key: str) -> str:
+    """The global symbol of the kernel with this key."""
+    return f"k_{key}"
+
+
+def compile_text(
+    text: str, key: str, cpu: str, features: str, *, path: str | None = None, assembly: bool = False
+) -> tuple[bytes, str]:
+    """Compile the function `kernel` of a module text; returns (object code, assembly text or "").
+
+    The text is executed as a module whose file is `path`, or a name that only `linecache` knows, so tracebacks and
+    debuggers show its lines. Raises what the text, Numba or the emitter raise.
+    """
+    from jitopt.codegen.emitter import emit, emit_assembly, kernel_dispatcher
+
+    filename = path or f"<jitopt {entry_symbol(key)}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    module = types.ModuleType(entry_symbol(key))
+    module.__file__ = filename
+    exec(compile(text, filename, "exec"), module.__dict__)
+    if "kernel" not in module.__dict__:
+        raise NameError("the module text defines no function `kernel`")
+    kernel = kernel_dispatcher(module.__dict__["kernel"])
+    code = emit(kernel, entry_symbol(key), cpu, features)
+    return code, emit_assembly(kernel, entry_symbol(key), cpu, features) if assembly else ""
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line of text, without the page of advice Numba adds to its own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:4])}"[:600] if lines else type(error).__name__
+
+
+def serve(jobs: BinaryIO, answers: BinaryIO, cpu: str, features: str) -> None:
+    """Answer jobs until the stream ends. An exception of a job is its answer; the worker lives on."""
+    start = time.perf_counter()
+    import numba  # noqa: F401  (the import is what takes long; the first job should not wait for it)
+
+    write_message(answers, {"ready": time.perf_counter() - start})
+    while (message := read_message(jobs)) is not None:
+        header, (text,) = message
+        start = time.perf_counter()
+        try:
+            code, assembly = compile_text(
+                text.decode(), header["key"], cpu, features, path=header["path"], assembly=header["assembly"]
+            )
+        except Exception as error:
+            write_message(answers, {"error": one_line(error), "trace": traceback.format_exc()})
+        else:
+            write_message(answers, {"seconds": time.perf_counter() - start}, [code, assembly.encode()])
+
+
+def main() -> None:
+    """Take the standard streams away from everything else and serve them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
+    with os.fdopen(os.dup(0), "rb") as jobs, os.fdopen(os.dup(1), "wb") as answers:
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+        try:
+            serve(jobs, answers, os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"])
+        except BrokenPipeError:
+            sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
