@@ -74,11 +74,8 @@ def _safe_division(builder: Any, kind: str, x: Any, y: Any) -> tuple[Any, Any]:
         by_minus_one = builder.icmp_unsigned("==", y, constant(y.type, -1))
         q = builder.sdiv(x, builder.select(by_minus_one, one, safe))
         q = builder.select(by_minus_one, builder.neg(x), q)
-    return (
-        builder.select(by_zero, zero, q),
-        builder.select(by_zero, zero, builder.sub(x, builder.mul(q, safe))),
-        by_zero,
-    )
+    r = builder.sub(x, builder.mul(q, safe))
+    return builder.select(by_zero, zero, q), builder.select(by_zero, zero, r)
 
 
 def _quotient(builder: Any, kind: str, x: Any, y: Any) -> Any:
@@ -97,14 +94,14 @@ def _rounded_down(builder: Any, kind: str, r: Any, y: Any) -> Any:
 
 
 def _floordiv(builder: Any, kind: str, x: Any, y: Any) -> Any:
-    q, r, _ = _safe_division(builder, kind, x, y)
+    q, r = _safe_division(builder, kind, x, y)
     if kind == "u":
         return q
     return builder.select(_rounded_down(builder, kind, r, y), builder.sub(q, constant(y.type, 1)), q)
 
 
 def _modulo(builder: Any, kind: str, x: Any, y: Any) -> Any:
-    _, r, _ = _safe_division(builder, kind, x, y)
+    _, r = _safe_division(builder, kind, x, y)
     return r if kind == "u" else builder.select(_rounded_down(builder, kind, r, y), builder.add(r, y), r)
 
 

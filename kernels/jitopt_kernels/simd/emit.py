@@ -32,7 +32,7 @@ def element(numba_type: types.Type) -> DType:
 
 
 def _takes(target: DType, scalar: types.Type) -> bool:
-    """Whether a scalar may stand beside elements of dtype `target` (no float beside integers, no number beside bool)."""
+    """Whether a scalar may stand beside elements of `target`: no float beside integers, no number beside bool."""
     kind = element(scalar).kind
     return kind == "b" if target.kind == "b" else kind != "b" and (kind != "f" or target.kind == "f")
 

@@ -112,6 +112,12 @@ _vote(any_lane, "vector.reduce.or")
 _vote(all_lanes, "vector.reduce.and")
 
 
+def _slice(builder: Any, value: Any, start: int, lanes: int) -> Any:
+    """Lanes start .. start + lanes of a register as a shorter one."""
+    chosen = ir.Constant(ir.VectorType(INT32, lanes), list(range(start, start + lanes)))
+    return builder.shuffle_vector(value, value, chosen)
+
+
 def _reduction(function: Any, combine: Callable[[Any, str, Any, Any], Any]) -> None:
     @device(function)
     def _define(context: Any, x: Any) -> Any:
@@ -122,10 +128,7 @@ def _reduction(function: Any, combine: Callable[[Any, str, Any, Any], Any]) -> N
             value, lanes = args[0], x.lanes
             while lanes > 1:
                 lanes //= 2
-                halves = [
-                    ir.Constant(ir.VectorType(INT32, lanes), list(range(start, start + lanes))) for start in (0, lanes)
-                ]
-                low, high = (builder.shuffle_vector(value, value, half) for half in halves)
+                low, high = (_slice(builder, value, start, lanes) for start in (0, lanes))
                 value = combine(builder, x.element.kind, low, high)
             return builder.extract_element(value, INT32(0))
 

@@ -33,7 +33,7 @@ def tile_zeros(m: int, n: int, lanes: int, dtype: str = "float32") -> Any:
 
 
 def rank1(tile: Any, a: int, a_step: int, b: int, b_step: int) -> Any:
-    """acc[i, j] = fma(element at a + i * a_step, Vec at b + j * b_step, acc[i, j]) for the whole tile; steps in bytes."""
+    """acc[i, j] = fma(element at a + i * a_step, Vec at b + j * b_step, acc[i, j]) for every i, j."""
     m, n, lanes = tile.shape
     dtype = tile.dtype.name
     rows = np.array([load_scalar(a + i * a_step, dtype) for i in range(m)])
