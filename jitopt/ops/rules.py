@@ -1,0 +1,189 @@
+"""Shape rules shared by the operators: broadcasting, axes, reductions, and what is known of small integer tensors.
+
+A shape rule is `rule(node, attrs) -> [shape of each output]`, a shape being a tuple of dims (ints or expressions).
+Rules are written as if every rank were known: `shape_of` raises UnknownRank otherwise, and whoever called the rule
+(`jitopt.ops.signature.typed`) then gives every output an unknown rank. Errors name no node; the caller adds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitopt.errors import ModelError, ShapeError
+from jitopt.ir.dims import Dim, Expr, Shape, select_eq, symbol
+from jitopt.ir.graph import Node, Value
+from jitopt.ops.operator import Array, Attrs
+
+ShapeRule = Callable[[Node, Attrs], Sequence[Shape | None]]
+MAX_CONTENT = 1024  # elements; larger integer tensors take no part in shape arithmetic
+
+
+class UnknownRank(Exception):
+    """A rule needs a rank nobody knows; never leaves this package."""
+
+
+def require(condition: bool, text: str) -> None:
+    """Raise ShapeError with `text` unless `condition`."""
+    if not condition:
+        raise ShapeError(text)
+
+
+def show(shape: Iterable[Dim]) -> str:
+    """A shape as error messages write it: (2, n, 4)."""
+    return f"({', '.join(map(str, shape))})"
+
+
+# reading a node's operands ------------------------------------------------------------------------------------------
+def shape_of(node: Node, index: int = 0) -> Shape:
+    """Shape of input `index`. Raises ModelError where it is missing, UnknownRank where its rank is unknown."""
+    shape = node.arg(index).tensor.shape
+    if shape is None:
+        raise UnknownRank
+    return shape
+
+
+def shape_or_none(node: Node, index: int) -> Shape | None:
+    """Shape of an optional input; None where it is absent."""
+    return None if node.input(index) is None else shape_of(node, index)
+
+
+def present(node: Node) -> list[int]:
+    """Indices of the inputs that are there."""
+    return [i for i, value in enumerate(node.inputs) if value is not None]
+
+
+def content_of(value: Value | None) -> Array | None:
+    """The elements of a small integer or bool tensor as dims (an object array), or None where nothing is known."""
+    if value is None:
+        return None
+    if value.content is not None:
+        return value.content
+    constant = value.constant
+    if constant is None or constant.size > MAX_CONTENT or constant.dtype.kind not in "iub":
+        return None
+    return as_content(constant)
+
+
+def as_content(array: Any) -> Array:
+    """An integer array as an object array of Python ints."""
+    array = np.asarray(array)
+    out = np.empty(array.shape, object)
+    out[...] = array.astype(np.int64).tolist() if array.dtype.kind == "b" else array.tolist()
+    return out
+
+
+def dims_of(value: Value | None) -> list[Dim] | None:
+    """The elements of a 1-D (or scalar) integer tensor as a list of dims, or None where nothing is known."""
+    content = content_of(value)
+    return None if content is None else list(content.reshape(-1))
+
+
+def ints_of(value: Value | None) -> list[int] | None:
+    """Like `dims_of`, None as well where an element is symbolic."""
+    dims = dims_of(value)
+    return None if dims is None or any(isinstance(d, Expr) for d in dims) else [int(d) for d in dims]
+
+
+def constant_of(value: Value | None) -> Array | None:
+    """The array of a constant input, None for an absent or a computed one."""
+    return None if value is None else value.constant
+
+
+def unknown(node: Node, axis: int, output: int = 0) -> Expr:
+    """A fresh symbol for an extent that only the run tells: `?<value name>_<axis>`."""
+    return symbol(f"?{node.outputs[output].name}_{axis}")
+
+
+def unknown_shape(node: Node, rank: int, output: int = 0) -> Shape:
+    return tuple(unknown(node, axis, output) for axis in range(rank))
+
+
+# axes ---------------------------------------------------------------------------------------------------------------
+def normalise_axis(axis: int, rank: int, *, name: str = "axis") -> int:
+    """`axis` in [0, rank). Raises ModelError outside [-rank, rank)."""
+    if not -rank <= axis < rank:
+        valid = f"[{-rank}, {rank - 1}]" if rank else "nothing: the tensor is a scalar"
+        raise ModelError(f"{name} {axis} is outside {valid}")
+    return axis % rank
+
+
+def normalise_axes(axes: Iterable[int], rank: int, *, name: str = "axes") -> tuple[int, ...]:
+    """All axes in [0, rank), in the order given. Raises ModelError for one outside the rank or named twice."""
+    out = tuple(normalise_axis(int(axis), rank, name=name) for axis in axes)
+    if len(set(out)) != len(out):
+        raise ModelError(f"{name} {out} names an axis twice")
+    return out
+
+
+def reduced(shape: Shape, axes: Iterable[int], keepdims: bool) -> Shape:
+    """`shape` with `axes` (already in range) reduced to 1, or taken out."""
+    gone = set(axes)
+    if keepdims:
+        return tuple(1 if i in gone else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in gone)
+
+
+# broadcasting -------------------------------------------------------------------------------------------------------
+def broadcast_dims(a: Dim, b: Dim) -> Dim:
+    """The common extent of two axes. An axis whose extent is not known yet is taken to be 1 or to fit."""
+    if a is b or a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if isinstance(a, int) and isinstance(b, int):
+        raise ShapeError(f"extents {a} and {b} do not broadcast")
+    if isinstance(a, int):
+        return a
+    return b if isinstance(b, int) else select_eq(a, 1, b, a)
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """NumPy's multidirectional broadcasting. Raises ShapeError where the shapes do not fit."""
+    rank = max(map(len, shapes), default=0)
+    out: list[Dim] = [1] * rank
+    for shape in shapes:
+        for axis, dim in enumerate(shape, rank - len(shape)):
+            try:
+                out[axis] = broadcast_dims(out[axis], dim)
+            except ShapeError:
+                text = " and ".join(map(show, shapes))
+                raise ShapeError(f"shapes {text} do not broadcast: axis {axis} is {out[axis]} and {dim}") from None
+    return tuple(out)
+
+
+def broadcast_to(target: Shape, shape: Shape, what: str) -> None:
+    """Check that `shape` broadcasts to `target` without changing it (ONNX's unidirectional broadcasting)."""
+    fits = len(shape) <= len(target)
+    for want, dim in zip(target[::-1], shape[::-1], strict=False):
+        fits = fits and (dim == 1 or not differ(want, dim))
+    require(fits, f"{what} of shape {show(shape)} does not broadcast to {show(target)}")
+
+
+def differ(a: Dim, b: Dim) -> bool:
+    """The two extents are known not to be equal."""
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def same(a: Dim, b: Dim, what: str) -> Dim:
+    """The one extent two tensors share, the known one where only one is known. Raises ShapeError if they differ."""
+    require(not differ(a, b), f"{what}: {a} and {b}")
+    return a if isinstance(a, int) else b
+
+
+# whole rules --------------------------------------------------------------------------------------------------------
+def same_as_first(node: Node, attrs: Attrs) -> Sequence[Shape | None]:
+    """Every output has the first input's shape."""
+    return [shape_of(node)] * len(node.outputs)
+
+
+def broadcast_inputs(node: Node, attrs: Attrs) -> Sequence[Shape | None]:
+    """One output: all present inputs broadcast together."""
+    return [broadcast(*(shape_of(node, i) for i in present(node)))]
+
+
+def scalar_outputs(node: Node, attrs: Attrs) -> Sequence[Shape | None]:
+    """Every output is a scalar."""
+    return [()] * len(node.outputs)
