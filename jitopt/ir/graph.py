@@ -86,10 +86,11 @@ class Value:
 class Node:
     """One operator call. Change it through the graph's methods and `set_input`, which keep the uses right."""
 
-    __slots__ = ("attrs", "captures", "graph", "inputs", "name", "op", "outputs")
+    __slots__ = ("attrs", "captures", "graph", "inferred", "inputs", "name", "op", "outputs")
 
     def __init__(self, graph: Graph, op: str, name: str, attrs: dict[str, Any]) -> None:
         self.graph, self.op, self.name, self.attrs = graph, op, name, attrs
+        self.inferred: Any = None  # what inference last saw of this node, so that it may skip it
         self.inputs: list[Value | None] = []
         self.captures: list[Value] = []
         self.outputs: list[Value] = []
