@@ -1,4 +1,4 @@
-"""Shape rules shared by the operators: broadcasting, axes, reductions, and what is known of small integer tensors.
+"""Shape rules shared by the operators: broadcasting, reductions, extents that must agree.
 
 A shape rule is `rule(node, attrs) -> [shape of each output]`, a shape being a tuple of dims (ints or expressions).
 Rules are written as if every rank were known: `shape_of` raises UnknownRank otherwise, and whoever called the rule
@@ -8,17 +8,13 @@ Rules are written as if every rank were known: `shape_of` raises UnknownRank oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-import numpy as np
-
-from jitopt.errors import ModelError, ShapeError
-from jitopt.ir.dims import Dim, Expr, Shape, select_eq, symbol
-from jitopt.ir.graph import Node, Value
-from jitopt.ops.operator import Array, Attrs
+from jitopt.errors import ShapeError
+from jitopt.ir.dims import Dim, Shape, select_eq
+from jitopt.ir.graph import Node
+from jitopt.ops.operator import Attrs
 
 ShapeRule = Callable[[Node, Attrs], Sequence[Shape | None]]
-MAX_CONTENT = 1024  # elements; larger integer tensors take no part in shape arithmetic
 
 
 class UnknownRank(Exception):
@@ -55,69 +51,7 @@ def present(node: Node) -> list[int]:
     return [i for i, value in enumerate(node.inputs) if value is not None]
 
 
-def content_of(value: Value | None) -> Array | None:
-    """The elements of a small integer or bool tensor as dims (an object array), or None where nothing is known."""
-    if value is None:
-        return None
-    if value.content is not None:
-        return value.content
-    constant = value.constant
-    if constant is None or constant.size > MAX_CONTENT or constant.dtype.kind not in "iub":
-        return None
-    return as_content(constant)
-
-
-def as_content(array: Any) -> Array:
-    """An integer array as an object array of Python ints."""
-    array = np.asarray(array)
-    out = np.empty(array.shape, object)
-    out[...] = array.astype(np.int64).tolist() if array.dtype.kind == "b" else array.tolist()
-    return out
-
-
-def dims_of(value: Value | None) -> list[Dim] | None:
-    """The elements of a 1-D (or scalar) integer tensor as a list of dims, or None where nothing is known."""
-    content = content_of(value)
-    return None if content is None else list(content.reshape(-1))
-
-
-def ints_of(value: Value | None) -> list[int] | None:
-    """Like `dims_of`, None as well where an element is symbolic."""
-    dims = dims_of(value)
-    return None if dims is None or any(isinstance(d, Expr) for d in dims) else [int(d) for d in dims]
-
-
-def constant_of(value: Value | None) -> Array | None:
-    """The array of a constant input, None for an absent or a computed one."""
-    return None if value is None else value.constant
-
-
-def unknown(node: Node, axis: int, output: int = 0) -> Expr:
-    """A fresh symbol for an extent that only the run tells: `?<value name>_<axis>`."""
-    return symbol(f"?{node.outputs[output].name}_{axis}")
-
-
-def unknown_shape(node: Node, rank: int, output: int = 0) -> Shape:
-    return tuple(unknown(node, axis, output) for axis in range(rank))
-
-
-# axes ---------------------------------------------------------------------------------------------------------------
-def normalise_axis(axis: int, rank: int, *, name: str = "axis") -> int:
-    """`axis` in [0, rank). Raises ModelError outside [-rank, rank)."""
-    if not -rank <= axis < rank:
-        valid = f"[{-rank}, {rank - 1}]" if rank else "nothing: the tensor is a scalar"
-        raise ModelError(f"{name} {axis} is outside {valid}")
-    return axis % rank
-
-
-def normalise_axes(axes: Iterable[int], rank: int, *, name: str = "axes") -> tuple[int, ...]:
-    """All axes in [0, rank), in the order given. Raises ModelError for one outside the rank or named twice."""
-    out = tuple(normalise_axis(int(axis), rank, name=name) for axis in axes)
-    if len(set(out)) != len(out):
-        raise ModelError(f"{name} {out} names an axis twice")
-    return out
-
-
+# reductions ---------------------------------------------------------------------------------------------------------
 def reduced(shape: Shape, axes: Iterable[int], keepdims: bool) -> Shape:
     """`shape` with `axes` (already in range) reduced to 1, or taken out."""
     gone = set(axes)

@@ -1,0 +1,34 @@
+"""Where ONNX Runtime is no oracle: it has no kernel for a (operator, dtype) pair, or it departs from the standard.
+
+Such cases are compared with onnx's reference evaluator instead. A test checks that every entry is still needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.ops.oracle import Case
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Concerns cases of `operators` whose first input has one of `dtypes` (all when empty) at opsets in `opsets`."""
+
+    operators: str
+    reason: str
+    dtypes: str = ""
+    opsets: range = range(1000)
+
+    def concerns(self, case: Case) -> bool:
+        names, types = self.operators.split(), self.dtypes.split()
+        return case.operator.name in names and (not types or case.dtype in types) and case.opset in self.opsets
+
+
+NO_KERNEL = "ONNX Runtime has no CPU kernel for these types"
+EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion("Acos Acosh Asin Asinh Atan Atanh Cosh Sinh Tan", NO_KERNEL, "float64"),
+)
+
+
+def exclusion(case: Case) -> Exclusion | None:
+    return next((e for e in EXCLUSIONS if e.concerns(case)), None)

@@ -1,0 +1,68 @@
+"""Every operator's reference, at every opset at which it changed, against ONNX Runtime; and its inference against both.
+
+The cases come from the operators' own samples; nothing is listed here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitopt.ops import operators
+from jitopt.ops.operator import Operator
+from jitopt.verify import compare
+from tests.ops import oracle
+from tests.ops.exclusions import exclusion
+
+_PAIRS = [pytest.param(op, v, id=f"{op.name}-{v}") for op, v in oracle.grouped(list(operators()))]
+
+
+def _expected(case: oracle.Case) -> list[Any]:
+    found = exclusion(case)
+    return oracle.run_onnxruntime(case) if found is None else oracle.run_reference_evaluator(case)
+
+
+@pytest.mark.parametrize(("operator", "opset"), _PAIRS)
+def test_reference(operator: Operator, opset: int) -> None:
+    cases = oracle.cases(operator, opset)
+    assert cases or not operator.samples(), "no sample holds at this opset"
+    wrong = [f"{case}: {problem}" for case in cases if (problem := _problem(case))]
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def _problem(case: oracle.Case) -> str:
+    graph, ours = oracle.run_ours(case)
+    for value, result in zip(graph.outputs, ours, strict=True):
+        if problem := oracle.misfit(value.type, result, {}, exact=False):
+            return problem
+    if case.operator.nondeterministic:
+        return ""
+    try:
+        theirs = _expected(case)
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        return f"no answer from the oracle: {type(error).__name__}: {str(error).splitlines()[0]}"
+    for index, (result, expected) in enumerate(zip(ours, theirs, strict=True)):
+        pairs = zip(result, expected, strict=True) if isinstance(result, list) else [(result, expected)]
+        for a, b in pairs:
+            if not (comparison := compare(a, np.asarray(b))):
+                return f"output {index}: {comparison.reason}"
+    return ""
+
+
+@pytest.mark.parametrize(("operator", "opset"), _PAIRS)
+def test_symbolic_inference(operator: Operator, opset: int) -> None:
+    """With symbols for extents, substituting their values gives the result's shape."""
+    for case in oracle.cases(operator, opset):
+        _, ours = oracle.run_ours(case)
+        graph = oracle.build_graph(case, symbolic=True)
+        for value, result in zip(graph.outputs, ours, strict=True):
+            problem = oracle.misfit(value.type, result, oracle.extents(case), exact=False)
+            assert not problem, f"{case}: {problem}"
+
+
+def test_every_operator_has_samples() -> None:
+    missing = [o.name for o in operators() if o.reference is not None and not o.samples()]
+    assert not missing
