@@ -114,24 +114,25 @@ def load(name: str) -> Path:
     Raises NotFetched when it is not on this machine.
     """
     found = entry(name)
-    source = _source(found)
+    file = source(found)
     if not found.build:
-        return source
+        return file
     module, function = found.build.split(":")
-    built: Path = getattr(importlib.import_module(module), function)(found, source, models_dir())
+    built: Path = getattr(importlib.import_module(module), function)(found, file, models_dir())
     return built
 
 
 def missing(found: Entry) -> str:
     """Why `load` would not find the entry's file; empty when it would."""
     try:
-        _source(found)
+        source(found)
     except NotFetched as reason:
         return str(reason)
     return ""
 
 
-def _source(found: Entry) -> Path:
+def source(found: Entry) -> Path:
+    """The entry's file as its package has it, its sha256 verified. Raises NotFetched."""
     if found.package.registry == "onnx":
         return _light_folder() / found.member
     if found.stored.is_file():
@@ -194,8 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{models_dir()}")
         for each in manifest().values():
             mark = "no" if missing(each) else "yes"
-            source = f"{each.package.name} {each.package.version} ({each.package.registry}; {each.package.licence})"
-            print(f"{mark:4}{each.name:26}{source}\n{'':6}{each.what}{'; ' if each.inputs else ''}{each.inputs}")
+            origin = f"{each.package.name} {each.package.version} ({each.package.registry}; {each.package.licence})"
+            print(f"{mark:4}{each.name:26}{origin}\n{'':6}{each.what}{'; ' if each.inputs else ''}{each.inputs}")
     return status
 
 

@@ -51,7 +51,7 @@ def test_the_networks_of_the_onnx_package_need_no_download() -> None:
     light = [entry for entry in models.manifest().values() if entry.package.registry == "onnx"]
     assert len(light) == 9
     assert not any(models.missing(entry) for entry in light)
-    assert all(entry.build and models._source(entry).is_file() for entry in light)
+    assert all(entry.build and models.source(entry).is_file() for entry in light)
 
 
 @pytest.mark.parametrize(

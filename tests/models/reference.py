@@ -1,0 +1,53 @@
+"""The right answers: ONNX Runtime with every graph optimisation off."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+Feeds = Mapping[str, np.ndarray]
+THREADS = 2
+
+
+class Reference:
+    """A model in ONNX Runtime, unoptimised; `outputs` may name any tensor of the top-level graph, None all outputs."""
+
+    def __init__(self, model: Path | onnx.ModelProto, outputs: Sequence[str] | None = None) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads, options.inter_op_num_threads = THREADS, 1
+        options.log_severity_level = 3
+        source: str | bytes = str(model) if isinstance(model, Path) else model.SerializeToString()
+        if outputs is not None:
+            source = with_outputs(model, outputs).SerializeToString()
+        self.session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        self.outputs = [output.name for output in self.session.get_outputs()] if outputs is None else list(outputs)
+
+    def run(self, feeds: Feeds) -> list[np.ndarray]:
+        """The values of `outputs`, in that order."""
+        return self.session.run(self.outputs, dict(feeds))
+
+
+@functools.lru_cache(maxsize=2)
+def _cached(path: Path, outputs: tuple[str, ...] | None) -> Reference:
+    return Reference(path, outputs)
+
+
+def reference(path: Path, feeds: Feeds, outputs: Sequence[str] | None = None) -> list[np.ndarray]:
+    """The model's answers to `feeds`: its outputs, or the tensors named by `outputs`."""
+    return _cached(path, None if outputs is None else tuple(outputs)).run(feeds)
+
+
+def with_outputs(model: Path | onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
+    """A copy of the model that also puts out the named tensors; those that are outputs already stay as they are."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(onnx.load(model) if isinstance(model, Path) else model)
+    there = {value.name for value in copy.graph.output}
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs if name not in there)
+    return copy
