@@ -14,6 +14,7 @@ betrays it instead of crashing later. (`cfunc` is not used: its objects call Pyt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -51,8 +52,10 @@ done:
 
 def kernel_dispatcher(function: Callable[..., Any]) -> Any:
     """`function` compiled by Numba for three int64, without wrappers, bounds checks, debug info or fast-math."""
-    from numba import njit, types
+    from numba import config, njit, types
 
+    if config.DISABLE_JIT:
+        raise CompileError("Numba's compiler is switched off in this process", remedy="unset NUMBA_DISABLE_JIT")
     signature = types.void(types.int64, types.int64, types.int64)
     dispatcher = njit(
         signature,
@@ -119,9 +122,10 @@ def _lower(function: Callable[..., Any], entry: str, cpu: str, features: str) ->
         raises=_RAISES,
     )
     module.link_in(llvm.parse_assembly(shim))
-    for symbol in [*module.functions, *module.global_variables]:
-        if not symbol.is_declaration and symbol.name != entry:
-            symbol.linkage = "internal"
+    inner = [s for s in (*module.functions, *module.global_variables) if not s.is_declaration and s.name != entry]
+    for number, symbol in enumerate(inner):
+        symbol.linkage = "internal"
+        symbol.name = f"{_identifier(symbol.name)}.{number}"  # Numba's counters would make equal kernels differ
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(module.triple)
@@ -132,3 +136,13 @@ def _lower(function: Callable[..., Any], entry: str, cpu: str, features: str) ->
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0)))
     return module, machine
+
+
+def _identifier(mangled: str) -> str:
+    """The function's own name in one of Numba's mangled names, "_ZN6module6kernelB2v1...": here "kernel"."""
+    at, name = mangled.find("_ZN") + 3, "local"
+    while at > 2 and (digits := re.match(r"\d+", mangled[at:])):
+        start = at + digits.end()
+        at = start + int(digits[0])
+        name = mangled[start:at]
+    return re.sub(r"\W", "_", name)

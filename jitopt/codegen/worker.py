@@ -5,7 +5,7 @@ header lists under "sizes". No pickle: a job is text, an answer is object code a
 
     hello  <- {"ready": seconds}                            once, when Numba is imported
     job    -> {"key", "path", "assembly"} + [module text]
-    answer <- {"seconds"} + [object code, assembly text]    or {"error", "trace"}; "error" is one line for a user
+    answer <- {"seconds"} + [object code, assembly text]    or {"error", "remedy", "trace"}; "error" is one line
 
 CPU name and features arrive as NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, set together before Numba is imported. The
 protocol owns private copies of the streams: file descriptor 1 is turned to standard error, so nothing a kernel
@@ -24,19 +24,21 @@ import time
 import traceback
 import types
 from collections.abc import Sequence
-from typing import Any, BinaryIO
+from typing import IO, Any
+
+from jitopt.errors import JitoptError
 
 _LENGTH = struct.Struct("<I")
 
 
-def write_message(stream: BinaryIO, header: dict[str, Any], sections: Sequence[bytes] = ()) -> None:
+def write_message(stream: IO[bytes], header: dict[str, Any], sections: Sequence[bytes] = ()) -> None:
     """Write one message and flush; raises OSError when the other side is gone."""
     head = json.dumps({**header, "sizes": [len(section) for section in sections]}).encode()
     stream.write(b"".join((_LENGTH.pack(len(head)), head, *sections)))
     stream.flush()
 
 
-def read_message(stream: BinaryIO) -> tuple[dict[str, Any], list[bytes]] | None:
+def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], list[bytes]] | None:
     """The next message as (header, sections); None when the stream has ended, also in the middle of a message."""
     try:
         (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
@@ -46,7 +48,7 @@ def read_message(stream: BinaryIO) -> tuple[dict[str, Any], list[bytes]] | None:
         return None
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _exactly(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if len(data) != size:
         raise EOFError
@@ -82,11 +84,13 @@ def compile_text(
 
 def one_line(error: BaseException) -> str:
     """An exception as one line of text, without the page of advice Numba adds to its own."""
+    if isinstance(error, JitoptError):
+        return error.message
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {' '.join(lines[:4])}"[:600] if lines else type(error).__name__
 
 
-def serve(jobs: BinaryIO, answers: BinaryIO, cpu: str, features: str) -> None:
+def serve(jobs: IO[bytes], answers: IO[bytes], cpu: str, features: str) -> None:
     """Answer jobs until the stream ends. An exception of a job is its answer; the worker lives on."""
     start = time.perf_counter()
     import numba  # noqa: F401  (the import is what takes long; the first job should not wait for it)
@@ -100,7 +104,8 @@ def serve(jobs: BinaryIO, answers: BinaryIO, cpu: str, features: str) -> None:
                 text.decode(), header["key"], cpu, features, path=header["path"], assembly=header["assembly"]
             )
         except Exception as error:
-            write_message(answers, {"error": one_line(error), "trace": traceback.format_exc()})
+            remedy = getattr(error, "remedy", None) or ""
+            write_message(answers, {"error": one_line(error), "remedy": remedy, "trace": traceback.format_exc()})
         else:
             write_message(answers, {"seconds": time.perf_counter() - start}, [code, assembly.encode()])
 

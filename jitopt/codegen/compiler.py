@@ -1,0 +1,253 @@
+"""Kernel sources become objects: from the cache, or side by side in worker processes, or in this process.
+
+Equal keys compile once. Workers take jobs from one queue, the expensive first. A worker that dies costs its job one
+more try in a fresh process; then the kernel is named in a CompileError.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jitopt_kernels.targets import Target
+
+from jitopt.codegen.cache import Cache
+from jitopt.codegen.host import cpu_allowance
+from jitopt.codegen.keys import kernel_key
+from jitopt.codegen.pool import Answer, Worker, WorkerDied, WorkerUnavailable, pool
+from jitopt.codegen.symbols import read_symbols
+from jitopt.codegen.worker import compile_text, entry_symbol, one_line
+from jitopt.errors import CompileError
+
+logger = logging.getLogger("jitopt")
+
+KIND = "kernels"
+MAX_WORKERS = 16
+
+Progress = Callable[[int, int, str, float], None]
+"""Called in the compiling thread after each kernel: how many are done, of how many, its key, its seconds."""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """The module text of one kernel, which defines `kernel(args, tid, nthreads)`; `key` comes from `kernel_key`.
+
+    `cost` is a guess of its compile time in any unit: the dearest are compiled first.
+    """
+
+    key: str
+    text: str
+    cost: float = 0.0
+
+    @classmethod
+    def of(cls, text: str, target: Target, cost: float = 0.0) -> KernelSource:
+        """The source with its key for `target`."""
+        return cls(kernel_key(text, target), text, cost)
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """Object code with the one global symbol `k_<key>`, and where it came from.
+
+    `seconds` is what compiling took, also when the object was in the cache; `path_of_source` is a readable file with
+    `text`, or None without a cache folder.
+    """
+
+    key: str
+    object: bytes
+    seconds: float
+    text: str
+    from_cache: bool
+    path_of_source: Path | None
+
+
+def prestart(target: Target, workers: int | None = None) -> None:
+    """Start workers now for a compile to come, so that Numba's import overlaps with reading and optimising."""
+    pool.start(target, min(cpu_allowance().count, MAX_WORKERS) if workers is None else workers)
+
+
+def compile_kernels(
+    sources: Sequence[KernelSource],
+    target: Target,
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    cache: Cache | None = None,
+) -> dict[str, CompiledKernel]:
+    """Compile what the cache does not hold; the kernels by key.
+
+    `workers` is the most processes to use (default: the CPUs allowed, at most MAX_WORKERS); 0 compiles in this
+    process, which also happens where none can be started. Without `cache` nothing is read or kept. Raises
+    CompileError for a kernel that does not compile; what was finished until then is in the cache.
+    """
+    unique = {source.key: source for source in sources}
+    done: dict[str, CompiledKernel] = {}
+    if cache is not None:
+        for key, source in unique.items():
+            found = _from_cache(source, target, cache)
+            if found is not None:
+                done[key] = found
+    missing = [source for key, source in unique.items() if key not in done]
+    missing.sort(key=lambda source: (-source.cost, -len(source.text), source.key))
+    paths = {s.key: cache.store_text(KIND, s.key, s.text) if cache is not None else None for s in missing}
+    total, before = len(missing), len(done)
+
+    def finish(source: KernelSource, answer: Answer) -> None:
+        path = paths[source.key]
+        if answer.error:
+            logger.debug("kernel %s:\n%s", source.key, answer.trace)
+            raise CompileError(
+                f"kernel {source.key}{f' ({path})' if path else ''} does not compile: {answer.error}",
+                remedy=answer.remedy or None,
+            )
+        if cache is not None:
+            header = {"cpu": target.cpu, "features": target.features, "seconds": answer.seconds}
+            cache.store(KIND, source.key, header, {"object": answer.code})
+        done[source.key] = CompiledKernel(source.key, answer.code, answer.seconds, source.text, False, path)
+        if progress is not None:
+            progress(len(done) - before, total, source.key, answer.seconds)
+
+    limit = min(cpu_allowance().count, MAX_WORKERS) if workers is None else workers
+    if limit > 0 and missing:
+        try:
+            _Run(missing, target, paths, finish).run(min(limit, len(missing)))
+        except WorkerUnavailable as error:
+            logger.info("compiling in this process: %s", error)
+    for source in missing:
+        if source.key not in done:
+            finish(source, _compile_here(source, target, paths[source.key]))
+    return {key: done[key] for key in unique}
+
+
+def kernel_assembly(source: KernelSource, target: Target) -> str:
+    """The assembly text of a kernel, compiled again for it; raises CompileError when that fails."""
+    try:
+        worker = pool.take(target)
+        answer = worker.compile(source.key, source.text, None, assembly=True)
+        pool.give_back(worker)
+    except WorkerUnavailable:
+        answer = _compile_here(source, target, None, assembly=True)
+    except WorkerDied as error:
+        raise CompileError(f"kernel {source.key}: {error}") from error
+    if answer.error:
+        raise CompileError(f"kernel {source.key} does not compile: {answer.error}")
+    return answer.assembly
+
+
+class _Run:
+    """One parallel compile: a thread for each worker, results handled in the calling thread."""
+
+    def __init__(
+        self,
+        sources: Sequence[KernelSource],
+        target: Target,
+        paths: dict[str, Path | None],
+        finish: Callable[[KernelSource, Answer], None],
+    ) -> None:
+        self._jobs = deque(sources)
+        self._left = len(sources)
+        self._target, self._paths, self._finish = target, paths, finish
+        self._results: queue.SimpleQueue[tuple[KernelSource, Answer] | BaseException] = queue.SimpleQueue()
+        self._busy: set[Worker] = set()
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def run(self, count: int) -> None:
+        """Compile everything with `count` workers; after an error or Ctrl-C no process of this run is left busy."""
+        threads = [threading.Thread(target=self._work, name="jitopt-compile", daemon=True) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        try:
+            while self._left:
+                result = self._results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                self._left -= 1
+                self._finish(*result)
+        except BaseException:
+            with self._lock:
+                self._stopped = True
+                for worker in self._busy:
+                    worker.kill()
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+
+    def _work(self) -> None:
+        worker = None
+        try:
+            while (source := self._next()) is not None:
+                worker = worker or self._take()
+                try:
+                    answer = self._compile(worker, source)
+                except WorkerDied:
+                    if self._stopped:
+                        return
+                    self._release(worker)
+                    worker = self._take()
+                    answer = self._compile(worker, source)
+                self._results.put((source, answer))
+        except WorkerDied as error:
+            key = source.key if source is not None else "?"
+            self._results.put(CompileError(f"kernel {key} does not compile: {error}, twice"))
+        except BaseException as error:
+            self._results.put(error)
+        finally:
+            if worker is not None:
+                self._release(worker)
+
+    def _compile(self, worker: Worker, source: KernelSource) -> Answer:
+        path = self._paths[source.key]
+        return worker.compile(source.key, source.text, str(path) if path else None)
+
+    def _next(self) -> KernelSource | None:
+        with self._lock:
+            return self._jobs.popleft() if self._jobs and not self._stopped else None
+
+    def _take(self) -> Worker:
+        worker = pool.take(self._target)
+        with self._lock:
+            self._busy.add(worker)
+        return worker
+
+    def _release(self, worker: Worker) -> None:
+        with self._lock:
+            self._busy.discard(worker)
+        pool.give_back(worker)
+
+
+def _compile_here(source: KernelSource, target: Target, path: Path | None, *, assembly: bool = False) -> Answer:
+    """Compile in this process, which imports Numba."""
+    start = time.perf_counter()
+    try:
+        code, text = compile_text(
+            source.text, source.key, target.cpu, target.features, path=str(path) if path else None, assembly=assembly
+        )
+    except CompileError as error:
+        return Answer(error=error.message, remedy=error.remedy or "")
+    except Exception as error:
+        logger.debug("kernel %s", source.key, exc_info=True)
+        return Answer(error=one_line(error))
+    return Answer(code, text, time.perf_counter() - start)
+
+
+def _from_cache(source: KernelSource, target: Target, cache: Cache) -> CompiledKernel | None:
+    """The kernel as the cache holds it; None unless it is for exactly this target and defines its symbol."""
+    entry = cache.load(KIND, source.key)
+    if entry is None or (entry.header.get("cpu"), entry.header.get("features")) != (target.cpu, target.features):
+        return None
+    try:
+        code = bytes(entry.sections["object"])
+        if read_symbols(code).defined != {entry_symbol(source.key)}:
+            return None
+        seconds = float(entry.header["seconds"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return CompiledKernel(source.key, code, seconds, source.text, True, cache.store_text(KIND, source.key, source.text))
