@@ -25,6 +25,11 @@ def bools(*shape: int, seed: int = 0) -> Array:
     return ints(*shape, low=0, high=2, seed=seed).astype(bool)
 
 
+def counting(*shape: int, dtype: str = "float32") -> Array:
+    """0, 1, 2, ... in row-major order: every element tells where it came from."""
+    return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape).astype(dtype)
+
+
 def specials(dtype: str = "float32") -> Array:
     """Both zeros, ones, halves, infinities, NaN, a denormal and numbers near the ends of float32's range."""
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-40, 88.0, -104.0, 3e38, -3e38]
