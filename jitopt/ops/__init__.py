@@ -1,6 +1,15 @@
 """Operators: one declaration each, grouped by theme; importing the package fills the table."""
 
-from jitopt.ops import arrange, elementwise, views
+from importlib import import_module
+
 from jitopt.ops.registry import find, operator_of, operators, register
 
-__all__ = ["arrange", "elementwise", "find", "operator_of", "operators", "register", "views"]
+_THEMES = (
+    "elementwise", "activation", "binary", "cast", "variadic", "reduction", "softmax", "selection", "normalisation",
+    "contraction", "convolution", "window", "resize", "quantisation", "contrib",
+)  # fmt: skip
+
+for _theme in _THEMES:
+    import_module(f"jitopt.ops.{_theme}")
+
+__all__ = ["find", "operator_of", "operators", "register"]
