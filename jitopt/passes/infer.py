@@ -65,11 +65,11 @@ def infer_node(node: Node) -> None:
         if node.subgraphs:
             infer_bodies(node, infer)
         types = _output_types(node, operator)
-        for index, (value, found) in enumerate(zip(node.outputs, types, strict=True)):
+        for value, found in zip(node.outputs, types, strict=True):
             value.type = _merged(value, value.type, found, node.op)
             _check_extents(value)
-            if index == 0:
-                _follow_content(node, operator, value)
+        for value, content in zip(node.outputs, _contents(node, operator), strict=True):
+            _follow_content(node, value, content)
     except JitoptError as error:
         raise error.at(node=node.name) from None
     except Exception as error:
@@ -204,8 +204,7 @@ def _text(shape: Shape) -> str:
 
 
 # contents -----------------------------------------------------------------------------------------------------------
-def _follow_content(node: Node, operator: Operator, value: Value) -> None:
-    content = _content(node, operator)
+def _follow_content(node: Node, value: Value, content: np.ndarray[Any, Any] | None) -> None:
     if content is None or content.size > CONTENT_LIMIT:
         value.content = None
         return
@@ -219,14 +218,18 @@ def _follow_content(node: Node, operator: Operator, value: Value) -> None:
         value.content = _plain(content, value.type.dtype)
 
 
-def _content(node: Node, operator: Operator) -> np.ndarray[Any, Any] | None:
+def _contents(node: Node, operator: Operator) -> list[np.ndarray[Any, Any] | None]:
+    """What the operator knows of each output's elements; one array from its rule is the first output's."""
+    unknown: list[np.ndarray[Any, Any] | None] = [None] * len(node.outputs)
     if operator.content is None:
-        return None
+        return unknown
     contents = [None if v is None else v.content for v in node.inputs]
     if operator.kind is not Kind.SHAPE and contents and all(c is None for c in contents):
-        return None
+        return unknown
     found = operator.content(operator.attrs(node), node, *contents)
-    return None if found is None else np.asarray(found, dtype=object)
+    arrays = found if isinstance(found, tuple) else (found,)
+    known = [None if a is None else np.asarray(a, dtype=object) for a in arrays]
+    return [*known, *unknown[len(known) :]]
 
 
 def _plain(content: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
