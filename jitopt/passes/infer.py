@@ -20,6 +20,7 @@ from jitopt.errors import JitoptError, ModelError, ShapeError
 from jitopt.ir.dims import Dim, Shape, symbol
 from jitopt.ir.dtypes import DType
 from jitopt.ir.graph import Graph, Node, Value
+from jitopt.ir.storage import element_type
 from jitopt.ir.types import OptionalType, SequenceType, TensorType, Type, tensor
 from jitopt.ops.operator import Kind, Operator
 from jitopt.ops.registry import operator_of
@@ -99,8 +100,8 @@ def _fill_constant(value: Value) -> None:
     if array is None or (value.content is not None and value.type is not None):
         return
     if value.type is None:
-        value.type = tensor(array.dtype, tuple(map(int, array.shape)))
-    if value.content is None and array.dtype.kind in "iub" and array.size <= CONTENT_LIMIT:
+        value.type = tensor(element_type(array), tuple(map(int, array.shape)))
+    if value.dtype.kind in ("int", "uint", "bool") and array.size <= CONTENT_LIMIT:
         value.content = array.astype(object)
 
 
