@@ -1,0 +1,112 @@
+"""A planner and memory for tests: every buffer on its own pages, ending where a protected page begins.
+
+A kernel that reads or writes one byte past a buffer gets a segmentation fault at the instruction that did it, instead
+of another buffer's numbers. Bytes in front of a buffer, on its first page, hold a pattern that `check` compares.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from jitopt.runtime.planner import ALIGNMENT, Buffer, Order, Placement, live_bytes
+
+PAGE = mmap.PAGESIZE
+_PATTERN = 0xA5
+_PROT_NONE = 0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def guard_pages(buffers: Sequence[Buffer], alignment: int = ALIGNMENT, *, order: Order | None = None) -> Placement:
+    """A `Planner` that shares nothing: buffer i ends at a page that `GuardedPool` protects.
+
+    `alignment` is not kept: a buffer begins where it must for its last byte to touch the protected page.
+    """
+    offsets: list[int] = []
+    end = PAGE  # the first page is protected as well, against reading backwards
+    for buffer in buffers:
+        pages = -(-buffer.size // PAGE) * PAGE
+        offsets.append(end + pages - buffer.size)
+        end += pages + PAGE
+    return Placement(tuple(offsets), end, max(live_bytes(buffers), default=0), tuple(range(len(buffers))))
+
+
+class GuardedPool:
+    """Memory for a placement of `guard_pages`: `address` is the pool's first byte.
+
+    Every page outside the buffers is protected. Used as a context manager it checks and closes at the end.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer], placement: Placement | None = None) -> None:
+        """Raises OSError where the system refuses the mapping."""
+        self.placement = placement or guard_pages(buffers)
+        self._memory = mmap.mmap(-1, self.placement.pool_bytes)
+        anchor = ctypes.c_char.from_buffer(self._memory)
+        self.address = ctypes.addressof(anchor)
+        del anchor  # it would keep the mapping from closing
+        self._slack: list[tuple[int, int]] = []
+        protected = 0
+        for offset, buffer in zip(self.placement.offsets, buffers, strict=True):
+            start = offset // PAGE * PAGE
+            self._protect(protected, start)
+            ctypes.memset(self.address + start, _PATTERN, offset - start)
+            self._slack.append((start, offset))
+            protected = offset + buffer.size
+        self._protect(protected, self.placement.pool_bytes)
+
+    def check(self) -> None:
+        """Raise MemoryError when something wrote in front of a buffer, on the buffer's first page."""
+        for index, (start, end) in enumerate(self._slack):
+            if ctypes.string_at(self.address + start, end - start).strip(bytes([_PATTERN])):
+                raise MemoryError(f"something was written in front of buffer {index}")
+
+    def close(self) -> None:
+        """Give the memory back; no address may be used afterwards."""
+        self._memory.close()
+
+    def _protect(self, start: int, end: int) -> None:
+        if end > start and _libc.mprotect(self.address + start, end - start, _PROT_NONE):
+            raise OSError(ctypes.get_errno(), "mprotect failed")
+
+    def __enter__(self) -> GuardedPool:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.check()
+        self.close()
+
+
+class GuardedArrays:
+    """Arrays for kernel tests, each ending at a protected page. Keep the object for as long as its arrays."""
+
+    def __init__(self) -> None:
+        self._pools: list[GuardedPool] = []
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[np.generic]:
+        """A contiguous array, its bytes undefined, whose last byte is the last before a protected page."""
+        kind = np.dtype(dtype)
+        size = kind.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
+        pool = GuardedPool([Buffer(size, 0, 0)])
+        self._pools.append(pool)
+        place = pool.address + pool.placement.offsets[0]
+        data = (ctypes.c_char * size).from_address(place)
+        return np.frombuffer(memoryview(data), kind, size // kind.itemsize).reshape(shape)
+
+    def copy(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        """A guarded copy of `values`."""
+        out = self.empty(values.shape, values.dtype)
+        out[...] = values
+        return out
+
+    def check(self) -> None:
+        """See `GuardedPool.check`, over all arrays."""
+        for pool in self._pools:
+            pool.check()
