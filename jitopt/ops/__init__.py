@@ -1,6 +1,20 @@
 """Operators: one declaration each, grouped by theme; importing the package fills the table."""
 
-from jitopt.ops import activation, arrange, binary, cast, contrib, elementwise, gather, shape, slicing, views
+from jitopt.ops import (
+    activation,
+    arrange,
+    binary,
+    cast,
+    contrib,
+    elementwise,
+    gather,
+    repeat,
+    scatter,
+    shape,
+    slicing,
+    variadic,
+    views,
+)
 from jitopt.ops.registry import find, operator_of, operators, register
 
 __all__ = [
@@ -15,7 +29,10 @@ __all__ = [
     "operator_of",
     "operators",
     "register",
+    "repeat",
+    "scatter",
     "shape",
     "slicing",
+    "variadic",
     "views",
 ]

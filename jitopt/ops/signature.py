@@ -128,8 +128,8 @@ def _quiet(inputs: Sequence[Param], outputs: Sequence[Param], reference: Referen
     def run(attrs: Attrs, *arrays: Any) -> Any:
         with np.errstate(all="ignore"):
             result = reference(attrs, *arrays)
-        results = result if isinstance(result, tuple) else (result,)
-        exact = tuple(_exact(r, formal(outputs, i), where, arrays) for i, r in enumerate(results))
+            results = result if isinstance(result, tuple) else (result,)
+            exact = tuple(_exact(r, formal(outputs, i), where, arrays) for i, r in enumerate(results))
         return exact if isinstance(result, tuple) else exact[0]
 
     return run

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jitopt.ir.graph import Graph, Node
+from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ops.operator import Upgrade
 
 
@@ -28,3 +28,12 @@ def attribute_to_input(attribute: str, index: int, dtype: str = "int64", default
             add_input(graph, node, index, np.asarray(value, dtype), attribute)
 
     return upgrade
+
+
+def take_out(graph: Graph, node: Node) -> list[Value]:
+    """Remove a node that is to be written anew; returns its outputs, which then have no producer."""
+    outputs, node.outputs = node.outputs, []
+    for value in outputs:
+        value.producer = None
+    graph.remove(node)
+    return outputs

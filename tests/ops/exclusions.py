@@ -26,7 +26,11 @@ class Exclusion:
 
 NO_KERNEL = "ONNX Runtime has no CPU kernel for these types"
 EXCLUSIONS: tuple[Exclusion, ...] = (
-    Exclusion("Acos Acosh Asin Asinh Atan Atanh Cosh Sinh Tan", NO_KERNEL, "float64"),
+    Exclusion("Acos Acosh Asin Asinh Atan Atanh Cosh Erf Sinh Softplus Softsign Tan", NO_KERNEL, "float64"),
+    Exclusion("Clip", NO_KERNEL, "float64", range(11, 12)),
+    Exclusion("HardSwish", NO_KERNEL, "float64"),
+    Exclusion("Mish", NO_KERNEL, "float64", range(22, 1000)),
+    Exclusion("Relu", NO_KERNEL, "int64"),
 )
 
 

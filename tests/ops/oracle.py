@@ -23,6 +23,7 @@ from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import SequenceType, TensorType, Type
 from jitopt.ops import operator_of
 from jitopt.ops.operator import Attrs, Operator, Sample
+from jitopt.passes.infer import infer
 
 OLDEST_OPSET = 7
 PLAIN_OPSET = 21  # of the default domain where an operator of another domain is tested
@@ -71,7 +72,7 @@ def _newest(operator: Operator) -> int:
 def cases(operator: Operator, opset: int) -> list[Case]:
     """The samples that make a valid model at that opset."""
     changes = [version for version, _ in operator.upgrades]
-    newest_form = max(changes, default=0)
+    newest_form = max((v for v in changes if v <= operator.since[-1]), default=0)
 
     def holds(sample: Sample) -> bool:
         written = newest_form if sample.opset is None else sample.opset
@@ -173,7 +174,6 @@ def build_graph(case: Case, *, symbolic: bool = False, constant: bool = False) -
             upgrade(graph, node)
     for output in outputs:
         graph.output(output)
-    graph.sort()
     infer(graph)
     return graph
 
@@ -189,26 +189,6 @@ def _operand(graph: Graph, name: str, value: Any, symbolic: bool, constant: bool
         return graph.constant(array, name=name)
     dims: list[Dim] = [symbol(f"d{d}") if symbolic and d != 1 else d for d in array.shape]
     return graph.input(name, dtype_of(array.dtype), dims)
-
-
-def infer(graph: Graph) -> None:
-    """Types and contents of every value, in order."""
-    for node in graph:
-        operator = operator_of(node)
-        attrs = operator.attrs(node)
-        for value, type in zip(node.outputs, operator.infer(node, attrs), strict=True):
-            value.type = type
-        if operator.content is not None and len(node.outputs) == 1:
-            contents = [None if v is None else _content(v) for v in node.inputs]
-            node.output.content = operator.content(attrs, node, *contents)
-
-
-def _content(value: Value) -> Any:
-    if value.constant is None:
-        return value.content
-    out = np.empty(value.constant.shape, object)
-    out[...] = value.constant.tolist()
-    return out
 
 
 def run(graph: Graph, inputs: Sequence[Any], captures: Sequence[Any] = ()) -> list[Any]:
