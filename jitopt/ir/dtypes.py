@@ -74,6 +74,8 @@ _ALL = (
     DType("float8e8m0", 24, 8, None, "float"),
     DType("uint2", 25, 2, None, "uint"),
     DType("int2", 26, 2, None, "int"),
+    DType("float6e2m3", 27, 6, None, "float"),
+    DType("float6e3m2", 28, 6, None, "float"),
 )
 BY_NAME: dict[str, DType] = {d.name: d for d in _ALL}
 BY_ONNX_CODE: dict[int, DType] = {d.onnx_code: d for d in _ALL}
