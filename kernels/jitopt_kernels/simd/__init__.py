@@ -23,7 +23,11 @@ from .elementwise import (
     sqrt,
     trunc,
 )
+from .errorfunction import erf
+from .exponential import exp, expm1, reciprocal, sigmoid, tanh
+from .floatbits import polynomial
 from .lanes import all_lanes, any_lane, hmax, hmin, hsum, iota, splat, tail_mask
+from .logarithm import log, log1p
 from .memory import (
     compare_exchange,
     gather,
@@ -54,6 +58,9 @@ __all__ = [
     "convert",
     "copysign",
     "device",
+    "erf",
+    "exp",
+    "expm1",
     "floor",
     "fma",
     "gather",
@@ -69,20 +76,26 @@ __all__ = [
     "load_masked",
     "load_scalar",
     "load_splat",
+    "log",
+    "log1p",
     "maximum",
     "minimum",
+    "polynomial",
     "prefetch",
     "quotient",
     "rank1",
+    "reciprocal",
     "remainder",
     "rint",
     "select",
+    "sigmoid",
     "splat",
     "sqrt",
     "store",
     "store_masked",
     "store_scalar",
     "tail_mask",
+    "tanh",
     "tile_finish",
     "tile_finish_tail",
     "tile_get",

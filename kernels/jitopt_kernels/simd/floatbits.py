@@ -1,0 +1,89 @@
+"""What the maths functions are built from: polynomials and the exponent field of a float.
+
+`polynomial` makes a function of its coefficients that compiled code emits as one chain of fmuladd, so a formula's
+compile time does not grow with the degree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from .binding import device
+from .elementwise import bitcast
+from .emit import call, common, constant, lanes_of
+from .types import vector
+
+EXPONENT_BIAS, MANTISSA_BITS = 127, 23
+# x + ROUNDER has no fraction bits left, and its low bits hold the rounded integer, for |x| < 2**22.
+ROUNDER = np.float32(1.5 * 2**MANTISSA_BITS)
+_ROUNDER_BITS = int(ROUNDER.view(np.int32))
+
+
+def polynomial(*coefficients: float) -> Callable[[Any], Any]:
+    """A function x -> c0 + c1 x + c2 x**2 + ..., by Horner's rule in the dtype of x."""
+
+    def evaluate(x: Any) -> Any:
+        total = x.dtype.type(coefficients[-1])
+        for coefficient in coefficients[-2::-1]:
+            total = total * x + x.dtype.type(coefficient)
+        return total
+
+    @device(evaluate)
+    def _define(context: Any, x: Any) -> Any:
+        if common((x,), "f") is None:
+            return None
+
+        def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x = args[0]
+            total = constant(x.type, coefficients[-1])
+            for coefficient in coefficients[-2::-1]:
+                total = call(builder, "fmuladd", x.type, total, x, constant(x.type, coefficient))
+            return total
+
+        return x(x), lower
+
+    return evaluate
+
+
+def rounded_integer(t: Any) -> Any:
+    """The int32 n of a float32 t = n + ROUNDER; arbitrary for NaN."""
+    return bitcast(t, "int32") - np.int32(_ROUNDER_BITS)
+
+
+def power_of_two(k: Any) -> Any:
+    """2.0**k as float32 for int32 -127 < k < 128; 0 for k = -127, infinity for k = 128."""
+    return bitcast((k + np.int32(EXPONENT_BIAS)) << np.int32(MANTISSA_BITS), "float32")
+
+
+@device(rounded_integer)
+def _rounded_integer(context: Any, t: Any) -> Any:
+    if common((t,), "f") is None:
+        return None
+    lanes = lanes_of(t)
+    result = types.int32 if lanes is None else vector("int32", lanes)
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(args[0], context.get_value_type(result))
+        return builder.sub(bits, constant(bits.type, _ROUNDER_BITS))
+
+    return result(t), lower
+
+
+@device(power_of_two)
+def _power_of_two(context: Any, k: Any) -> Any:
+    if common((k,), "i") is None:
+        return None
+    lanes = lanes_of(k)
+    result = types.float32 if lanes is None else vector("float32", lanes)
+    argument = types.int32 if lanes is None else vector("int32", lanes)
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        biased = builder.add(args[0], constant(args[0].type, EXPONENT_BIAS))
+        bits = builder.shl(biased, constant(biased.type, MANTISSA_BITS))
+        return builder.bitcast(bits, context.get_value_type(result))
+
+    return result(argument), lower
