@@ -1,0 +1,216 @@
+"""GEMM: C[M, N] = A[M, K] x B[K, N] in float32 with a fused epilogue, over a two-level batch.
+
+A is read in place with a run-time row stride. B is one of
+    "packed"   a constant, packed once by `packing.pack_b` into column panels [ceil(N / width)][K][width], where
+               width = panel * lanes, the last one padded with zero columns
+    "rows"     row-major [K, N] with a run-time row stride
+    "columns"  transposed, [N, K] with K contiguous and a run-time row stride (the keys of attention)
+The last two are copied panel by panel into per-thread scratch where that pays; "rows" is read in place for few rows.
+Nothing outside A and B is ever read.
+
+Loop order: group of panels (as many as stay in cache), tile of rows, panel of the group. Every output element is one
+chain of multiply-adds over ascending k from zero, whatever the tile and the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .abi import share
+from .packing import SCRATCH_PANELS
+from .simd import (
+    inlined,
+    load,
+    load_masked,
+    load_scalar,
+    rank1,
+    splat,
+    store,
+    store_scalar,
+    tail_mask,
+    tile_finish,
+    tile_finish_tail,
+    tile_zeros,
+)
+from .tiling import CACHE_BYTES, block_rows, five, make_pick, panel_group, row_blocks
+
+WIDE_PANELS = 4
+LAYOUTS = ("packed", "rows", "columns")
+
+
+def make_gemm(
+    *,
+    lanes: int,
+    heights: tuple[int, ...],
+    panel: int,
+    finish: Any,
+    finish_tail: Any,
+    layout: str = "packed",
+    cache_bytes: int = CACHE_BYTES,
+) -> Callable[..., None]:
+    """A GEMM kernel for one tile shape and epilogue; all extents and strides are run-time arguments.
+
+    Arguments, in order (strides in bytes; batch (i, j) has i < outer, j < inner):
+        a, a_outer, a_inner, a_row     A of batch (i, j), row r, at a + i * a_outer + j * a_inner + r * a_row
+        b, b_outer, b_inner, b_row     B likewise; b_row is the row stride of "rows" and "columns" (0 for "packed")
+        outer, inner, m, n, k          extents
+        y_inner, y_row                 output strides: finish gets image = i, offset = j * y_inner + r * y_row + column
+        scratch                        this thread's scratch (`scratch_bytes`; 0 for "packed")
+        operands, tid, nthreads
+    Raises ValueError for an unknown layout or unusable heights.
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout {layout!r} is none of {', '.join(LAYOUTS)}")
+    packed, columns = layout == "packed", layout == "columns"
+    width = panel * lanes
+    step, tallest = width * 4, heights[0]
+    copy_from_rows = 8 * tallest
+    pick = make_pick(heights, panel)
+    tile0, tile1, tile2, tile3, tile4 = five(
+        [_make_tile(lanes, height, panel, finish, finish_tail) for height in heights]
+    )
+    one_row = len(heights) - 1
+    wide = _make_wide(lanes, panel, finish)
+    copy_panel = _make_copy(lanes, panel, columns)
+
+    @inlined
+    def sweep(a, a_row, b, b_row, b_panel, k, low, high, first, last, n, operands, image, offset, y_row):
+        """Tiles of rows [low, high) times panels [first, last); b addresses panel `first`."""
+        row = low
+        while row < high:
+            choice = pick(high - row)
+            x, y, p = a + row * a_row, offset + row * y_row, first
+            w = b
+            if choice == one_row:
+                while p + WIDE_PANELS <= last and (p + WIDE_PANELS) * width <= n:
+                    wide(x, w, b_row, b_panel, k, operands, image, y + p * step, p * step)
+                    p += WIDE_PANELS
+                    w += WIDE_PANELS * b_panel
+            height = 1
+            while p < last:
+                valid, column = n - p * width, p * step
+                if choice == 0:
+                    height = tile0(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                elif choice == 1:
+                    height = tile1(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                elif choice == 2:
+                    height = tile2(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                elif choice == 3:
+                    height = tile3(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                else:
+                    height = tile4(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                p += 1
+                w += b_panel
+            row += height
+
+    @inlined
+    def gemm(
+        a, a_outer, a_inner, a_row, b, b_outer, b_inner, b_row, outer, inner, m, n, k, y_inner, y_row, scratch,
+        operands, tid, nthreads,
+    ):  # fmt: skip
+        panels, blocks = (n + width - 1) // width, row_blocks(m, tallest)
+        group = panel_group(panels, k * step, blocks * outer * inner, nthreads, cache_bytes)
+        if not packed:
+            group = min(group, SCRATCH_PANELS)
+        groups = (panels + group - 1) // group
+        unit, end = share(outer * inner * groups * blocks, 1, tid, nthreads)
+        while unit < end:
+            count = min(blocks - unit % blocks, end - unit)
+            low, high = block_rows(unit % blocks, count, m, tallest)
+            which = unit // blocks
+            first = which % groups * group
+            last = min(first + group, panels)
+            i, j = which // groups // inner, which // groups % inner
+            x, w = a + i * a_outer + j * a_inner, b + i * b_outer + j * b_inner
+            if packed:
+                w += first * k * step
+                sweep(x, a_row, w, step, k * step, k, low, high, first, last, n, operands, i, j * y_inner, y_row)
+            else:
+                whole = first if columns or high - low >= copy_from_rows else max(first, min(last, n // width))
+                if whole > first:
+                    w0 = w + first * step
+                    sweep(x, a_row, w0, b_row, step, k, low, high, first, whole, n, operands, i, j * y_inner, y_row)
+                if whole < last:
+                    for p in range(whole, last):
+                        copy_panel(w, b_row, k, p * width, n, scratch + (p - whole) * k * step)
+                    sweep(
+                        x, a_row, scratch, step, k * step, k, low, high, whole, last, n, operands, i, j * y_inner, y_row
+                    )
+            unit += count
+
+    return gemm
+
+
+def _make_tile(lanes: int, height: int, panel: int, finish: Any, finish_tail: Any) -> Any:
+    """One register tile: `height` rows of A times one panel of B, then the epilogue. Returns its height."""
+    width, vec = panel * lanes, lanes * 4
+
+    @inlined
+    def tile(a, a_row, b, b_row, k, operands, image, offset, y_row, column, valid):
+        acc = tile_zeros(height, panel, lanes)
+        for p in range(k):
+            acc = rank1(acc, a + 4 * p, a_row, b + p * b_row, vec)
+        if valid >= width:
+            tile_finish(acc, finish, operands, image, offset, y_row, vec, column)
+        else:
+            tile_finish_tail(acc, finish, finish_tail, operands, image, offset, y_row, vec, column, valid)
+        return height
+
+    return tile
+
+
+def _make_wide(lanes: int, panel: int, finish: Any) -> Any:
+    """One row of A times four whole panels: enough chains to keep a matrix-vector product at the cache's bandwidth."""
+    step, vec = panel * lanes * 4, lanes * 4
+
+    @inlined
+    def wide(a, b, b_row, b_panel, k, operands, image, offset, column):
+        acc0, acc1 = tile_zeros(1, panel, lanes), tile_zeros(1, panel, lanes)
+        acc2, acc3 = tile_zeros(1, panel, lanes), tile_zeros(1, panel, lanes)
+        for p in range(k):
+            x, w = a + 4 * p, b + p * b_row
+            acc0 = rank1(acc0, x, 0, w, vec)
+            acc1 = rank1(acc1, x, 0, w + b_panel, vec)
+            acc2 = rank1(acc2, x, 0, w + 2 * b_panel, vec)
+            acc3 = rank1(acc3, x, 0, w + 3 * b_panel, vec)
+        tile_finish(acc0, finish, operands, image, offset, 0, vec, column)
+        tile_finish(acc1, finish, operands, image, offset + step, 0, vec, column + step)
+        tile_finish(acc2, finish, operands, image, offset + 2 * step, 0, vec, column + 2 * step)
+        tile_finish(acc3, finish, operands, image, offset + 3 * step, 0, vec, column + 3 * step)
+
+    return wide
+
+
+def _make_copy(lanes: int, panel: int, columns: bool) -> Any:
+    """copy(b, b_row, k, start, n, to): columns start .. start + width of B as a packed panel, zeros from n on."""
+    width, vec = panel * lanes, lanes * 4
+
+    @inlined
+    def copy_rows(b, b_row, k, start, n, to):
+        for j in range(panel):
+            at, left = b + 4 * start + j * vec, n - start - j * lanes
+            if left >= lanes:
+                for p in range(k):
+                    store(to + (p * panel + j) * vec, load(at + p * b_row, "float32", lanes))
+            elif left > 0:
+                mask = tail_mask(left, lanes)
+                for p in range(k):
+                    store(to + (p * panel + j) * vec, load_masked(at + p * b_row, mask, "float32"))
+            else:
+                for p in range(k):
+                    store(to + (p * panel + j) * vec, splat(0.0, "float32", lanes))
+
+    @inlined
+    def copy_columns(b, b_row, k, start, n, to):
+        exist = min(n - start, width)
+        at = b + start * b_row
+        for p in range(k):
+            for j in range(exist):
+                store_scalar(to + (p * width + j) * 4, load_scalar(at + j * b_row + 4 * p, "float32"))
+            for j in range(exist, width):
+                store_scalar(to + (p * width + j) * 4, np.float32(0.0))
+
+    return copy_columns if columns else copy_rows
