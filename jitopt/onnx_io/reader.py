@@ -10,6 +10,7 @@ from onnx import ModelProto
 
 from jitopt.errors import JitoptError, ModelError
 from jitopt.ir.graph import Graph, Metadata
+from jitopt.ir.verifier import verify
 from jitopt.onnx_io.build import Builder
 from jitopt.onnx_io.external import Budget
 from jitopt.onnx_io.load import Source, load
@@ -48,6 +49,7 @@ def _build(loaded: Source, tensors: TensorReader, operators: Callable[[str], Ope
     upgrade(builder.written, operators)
     tidy(graph)
     graph.metadata = _metadata(loaded.proto)
+    verify(graph, operators)
     return graph
 
 

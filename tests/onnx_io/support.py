@@ -8,15 +8,25 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from jitopt.ir.graph import Graph
+from jitopt.ir.graph import Graph, Node
 from jitopt.onnx_io import read_model
 from jitopt.ops import find
-from jitopt.ops.operator import Kind, Operator
+from jitopt.ops.operator import Attrs, Kind, Operator, Param
+
+
+class Anything(Operator):
+    """An operator that accepts every call."""
+
+    def attrs(self, node: Node) -> Attrs:
+        return Attrs(node.attrs, outputs=len(node.outputs))
+
+
+_FREE = (Param("values", type_var="", optional=True, variadic=True),)
 
 
 def any_operator(name: str) -> Operator:
     """The operator, or one that accepts everything, so that reading is tested apart from the table of operators."""
-    return find(name) or Operator(name, Kind.OPAQUE, (), (), lambda node, attrs: [], None)
+    return find(name) or Anything(name, Kind.OPAQUE, _FREE, _FREE, lambda node, attrs: [], None)
 
 
 def parsed(text: str) -> onnx.ModelProto:
