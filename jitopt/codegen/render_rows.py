@@ -14,13 +14,9 @@ kernel; per scalar `<name>_word`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from jitopt.codegen.render import Module, itemsize
-from jitopt.lower.spec import Body, Instruction, KernelSpec, Operand
-
-# Formulas dear enough to keep their results for a later pass instead of computing them again.
-DEAR = frozenset({"exp", "tanh", "erf", "log", "pow", "sigmoid", "gelu_erf", "gelu_tanh", "silu", "sin", "cos", "mish"})
+from jitopt.lower.schedule import Pass, schedule
+from jitopt.lower.spec import Instruction, KernelSpec, Operand, Store
 
 # fold -> (combining formula, identity by dtype kind, combination of the lanes)
 _FOLDS: dict[str, tuple[str, str, str]] = {
@@ -35,90 +31,6 @@ _IDENTITY = {
     ("zero", "int32"): "0", ("one", "int32"): "1", ("lowest", "int32"): "-(2**31)", ("highest", "int32"): "2**31 - 1",
     ("zero", "int64"): "0", ("one", "int64"): "1", ("lowest", "int64"): "-(2**63)", ("highest", "int64"): "2**63 - 1",
 }  # fmt: skip
-
-
-def operand_words(operand: Operand, outer: int, vertical: bool) -> list[str]:
-    """Names of an operand's argument words."""
-    words = [f"{operand.name}_at", *(f"{operand.name}_{axis}" for axis in range(outer))]
-    return [*words, f"{operand.name}_r"] if operand.along and vertical else words
-
-
-@dataclass
-class Pass:
-    """One run over the row: values computed in order, folds completed, values kept, stores made."""
-
-    values: list[Instruction] = field(default_factory=list)
-    loads: list[Operand] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    recalled: list[str] = field(default_factory=list)
-    folds: list[Instruction] = field(default_factory=list)
-
-
-@dataclass
-class Schedule:
-    """Passes, what is computed once a row before and between them, and the scratch rows kept between them."""
-
-    passes: list[Pass]
-    per_row: list[list[Instruction]]  # [k]: per-row instructions after pass k - 1 (k = 0: before the first)
-    level: dict[str, int]
-    along: dict[str, bool]
-    kept: list[str]
-
-
-def schedule(body: Body) -> Schedule:
-    """Assign every instruction to passes; see the module's text for the rule."""
-    level = {o.name: 0 for o in body.loads} | {s.name: 0 for s in body.scalars} | {"length": 0}
-    along = {o.name: o.along for o in body.loads} | {s.name: False for s in body.scalars} | {"length": False}
-    made = {i.result: i for i in body.instructions}
-    for i in body.instructions:
-        args = [a for a in i.args if a in level]
-        deepest = max((level[a] for a in args), default=0)
-        level[i.result] = deepest + i.reduces
-        along[i.result] = not i.reduces and any(along[a] for a in args)
-    count = 1 + max(level.values())
-    passes = [Pass() for _ in range(count)]
-    per_row: list[list[Instruction]] = [[] for _ in range(count)]
-    for i in body.instructions:
-        if i.reduces:
-            passes[level[i.result] - 1].folds.append(i)
-        elif not along[i.result]:
-            per_row[level[i.result]].append(i)
-    loads = {o.name: o for o in body.loads}
-    wanted = [{i.args[0] for i in p.folds} for p in passes]
-    for store in body.stores:
-        if along[store.source]:
-            wanted[level[store.source]].add(store.source)
-    kept: list[str] = []
-    for k in range(count - 1, -1, -1):
-        # Walk back from what this pass must have; a dear value of an earlier level is recalled, not recomputed.
-        need, stack = set(), list(wanted[k])
-        while stack:
-            name = stack.pop()
-            if name in need or not along.get(name, False):
-                continue
-            need.add(name)
-            instruction = made.get(name)
-            if instruction is None:
-                continue
-            if level[name] < k and instruction.formula in DEAR:
-                passes[k].recalled.append(name)
-                if name not in kept:
-                    kept.append(name)
-                wanted[level[name]].add(name)
-            else:
-                stack.extend(instruction.args)
-        recalled = set(passes[k].recalled)
-        passes[k].recalled.sort()
-        passes[k].values = [i for i in body.instructions if i.result in need - recalled]
-        passes[k].loads = [o for o in body.loads if o.name in need and o.name in loads]
-    for k, p in enumerate(passes):
-        p.kept = [n for n in kept if level[n] == k]
-    return Schedule(passes, per_row, level, along, kept)
-
-
-def scratch_rows(body: Body) -> int:
-    """Rows of scratch a thread needs (each of the folded axis' length, times the lanes in a vertical kernel)."""
-    return len(schedule(body).kept)
 
 
 def render(spec: KernelSpec) -> Module:
@@ -160,8 +72,8 @@ class _Rows:
                 m.line(2, f"at = at // n{a}")
         for o in self.operands:
             terms = "".join(f" + i{a} * {o.name}_{a}" for a in range(self.axes))
-            if self.vertical and o.inner == "unit":
-                terms += f" + column * {itemsize(o.dtype)}"
+            if self.vertical and o.inner != "splat":
+                terms += f" + column * {_lane_step(o)}"
             m.line(2, f"{o.name}_row = {o.name}_at{terms}")
         if self.vertical:
             m.line(2, f"if inner - column >= {self.lanes}:")
@@ -195,7 +107,7 @@ class _Rows:
         if not (p.folds or p.kept or stores):
             return
         for fold in p.folds:
-            formula, identity, _ = _FOLDS[fold.formula]
+            identity = _FOLDS[fold.formula][1]
             m.use("simd", "splat")
             number = _IDENTITY[identity, fold.dtype]
             m.line(depth, f'{fold.result}_sum = splat({number}, "{fold.dtype}", {self.lanes})')
@@ -210,14 +122,14 @@ class _Rows:
             m.tail_mask(depth + 1, "length - full")
             self._step(depth + 1, "full", p, stores, masked=True, tail=True)
         for fold in p.folds:
-            _, _, combine = _FOLDS[fold.formula]
+            combine = _FOLDS[fold.formula][2]
             if self.vertical:
                 m.line(depth, f"{fold.result} = {fold.result}_sum")
             else:
                 m.use("simd", combine, "splat")
                 m.line(depth, f'{fold.result} = splat({combine}({fold.result}_sum), "{fold.dtype}", {self.lanes})')
 
-    def _step(self, depth: int, r: str, p: Pass, stores: list, masked: bool, tail: bool) -> None:  # type: ignore[type-arg]
+    def _step(self, depth: int, r: str, p: Pass, stores: list[Store], masked: bool, tail: bool) -> None:
         m = self.module
         for o in p.loads:
             m.load(depth, o, self._address(o, r), masked)
@@ -248,7 +160,7 @@ class _Rows:
     def _address(self, o: Operand, r: str) -> str:
         if self.vertical:
             return f"{o.name}_row + {r} * {o.name}_r"
-        return f"{o.name}_row + {r} * {itemsize(o.dtype)}"
+        return f"{o.name}_row + {r} * {_lane_step(o)}"
 
     def _scratch(self, name: str, r: str) -> str:
         size = itemsize(self._dtype(name))
@@ -259,3 +171,8 @@ class _Rows:
 
     def _dtype(self, name: str) -> str:
         return next(i.dtype for i in self.body.instructions if i.result == name)
+
+
+def _lane_step(o: Operand) -> str:
+    """Bytes from one lane to the next."""
+    return f"{o.name}_inner" if o.inner == "strided" else str(itemsize(o.dtype))

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from jitopt.errors import CompileError
-from jitopt.ir.dtypes import BOOL, FLOAT32
 from jitopt.ir.graph import Node, Value
 from jitopt.lower.program import Float
 from jitopt.lower.spec import Instruction, Scalar
 from jitopt.ops import operator_of
-from jitopt.ops.operator import Attrs
+from jitopt.ops.operator import Attrs, Kind
 
 # Element types kernels load, store and compute with; operators on others are host steps.
 KERNEL_DTYPES = frozenset({"float32", "int32", "int64", "bool", "uint8", "int8"})
@@ -71,6 +70,10 @@ class BodyBuilder:
 
     def dtype(self, name: str) -> str:
         return self._dtypes[name]
+
+    def know(self, name: str, dtype: str) -> None:
+        """Let instructions name something the template provides, such as the length of the folded axis."""
+        self._dtypes[name] = dtype
 
     def define(self, value: Value, name: str) -> None:
         """Say which result a value is."""
@@ -171,6 +174,10 @@ def zero_preserving(nodes: Iterable[Node], blocked: Callable[[Value], bool]) -> 
     good: set[Value] = set()
     for node in nodes:
         operator = operator_of(node)
+        if operator.kind is Kind.REDUCE:  # a fold of zeros along spatial axes is zero
+            known[node.output] = np.zeros(1, node.output.dtype.numpy)
+            good.add(node.output)
+            continue
         arrays: list[Any] = []
         for value in node.inputs:
             if value is None:
@@ -192,9 +199,3 @@ def zero_preserving(nodes: Iterable[Node], blocked: Callable[[Value], bool]) -> 
             if not out.reshape(-1)[0]:
                 good.add(node.output)
     return good
-
-
-def is_float_body(builder: BodyBuilder) -> bool:
-    """Every load and result is float32 or bool."""
-    kinds = {i.dtype for i in builder.instructions} | {v.dtype.name for _, v in builder.loads}
-    return kinds <= {FLOAT32.name, BOOL.name}

@@ -7,7 +7,7 @@ compiled kernel; extents, outer strides, addresses and scalars are argument word
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -111,7 +111,7 @@ class KernelSpec:
 FIRST_WORD = 4  # words 0-3: status address, scratch address, scratch bytes a thread, phase
 
 
-def table(constants: dict[str, Constant]) -> tuple[tuple[str, Constant], ...]:
+def table(constants: Mapping[str, Any]) -> tuple[tuple[str, Constant], ...]:
     """Constants as a spec stores them."""
     return tuple(sorted(constants.items()))
 

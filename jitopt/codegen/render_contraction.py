@@ -1,0 +1,24 @@
+"""Matrix products: the library's GEMM with the group's epilogue."""
+
+from __future__ import annotations
+
+from jitopt.codegen.render import Module
+from jitopt.codegen.render_finish import operands_tuple, render_finish
+from jitopt.lower.contraction import GEMM_WORDS
+from jitopt.lower.spec import KernelSpec
+
+
+def render_gemm(spec: KernelSpec) -> Module:
+    """Constants: `layout` of B, `heights` and `panel` of the tiles. Words: GEMM_WORDS, then the epilogue's."""
+    m = Module(spec)
+    words = render_finish(m, blocked=False)
+    m.use("gemm", "make_gemm")
+    m.lines(
+        0, "gemm = make_gemm(", f"    lanes={spec.lanes}, heights={spec.constant('heights')}, panel={spec.constant('panel')},",
+        f'    finish=finish, finish_tail=finish_tail, layout="{spec.constant("layout")}",', ")", "", "",
+    )  # fmt: skip
+    m.kernel()
+    m.scratch()
+    m.line(1, f"operands = {operands_tuple(words)}")
+    m.line(1, f"gemm({', '.join(GEMM_WORDS)}, scratch, operands, tid, nthreads)")
+    return m

@@ -1,0 +1,60 @@
+"""The two functions an anchor kernel is given: what to do with a vector of finished sums, whole or cut off.
+
+`operands` is the tuple of the body's argument words: address and image stride of every load and store, then scalars.
+In row-major outputs a cut vector is stored through its mask; in blocked ones the lanes beyond C are stored as zero.
+"""
+
+from __future__ import annotations
+
+from jitopt.codegen.render import Module
+from jitopt.lower.spec import Operand
+
+
+def render_finish(m: Module, blocked: bool) -> list[str]:
+    """Write `finish` and `finish_tail` into the module; returns the words that make up `operands`."""
+    body = m.spec.body
+    words: list[str] = []
+    for operand in [*body.loads, *(s.target for s in body.stores)]:
+        words += [f"{operand.name}_at", f"{operand.name}_image"]
+    words += [f"{s.name}_word" for s in body.scalars]
+    for masked in (False, True):
+        name, extra = ("finish_tail", ", mask") if masked else ("finish", "")
+        m.lines(0, "@njit", f"def {name}(acc, image, offset, column, operands{extra}):")
+        _body(m, words, masked, blocked)
+        m.lines(0, "", "")
+    return words
+
+
+def _body(m: Module, words: list[str], masked: bool, blocked: bool) -> None:
+    body = m.spec.body
+    place = {word: f"operands[{i}]" for i, word in enumerate(words)}
+    for scalar in body.scalars:
+        m.use("simd", "splat")
+        word = place[f"{scalar.name}_word"]
+        if scalar.dtype == "float32":
+            m.use("abi", "float_word")
+            word = f"float_word({word})"
+        m.line(1, f'{scalar.name} = splat({word}, "{scalar.dtype}", {m.spec.lanes})')
+    for operand in body.loads:
+        m.load(1, Operand(operand.name, operand.dtype, "splat" if operand.inner == "splat" else "unit"),
+               _address(operand, place), masked and not blocked)  # fmt: skip
+    for instruction in body.instructions:
+        m.instruction(1, instruction)
+    for store in body.stores:
+        address = _address(store.target, place)
+        if masked and blocked:
+            m.use("simd", "select", "splat", "store")
+            zero = f'splat(0, "{store.target.dtype}", {m.spec.lanes})'
+            m.line(1, f"store({address}, select(mask, {store.source}, {zero}))")
+        else:
+            m.store(1, store, address, masked)
+
+
+def _address(operand: Operand, place: dict[str, str]) -> str:
+    within = {"unit": " + offset", "column": " + column", "splat": ""}[operand.inner]
+    return f"{place[f'{operand.name}_at']} + image * {place[f'{operand.name}_image']}{within}"
+
+
+def operands_tuple(words: list[str]) -> str:
+    """The tuple as the kernel writes it."""
+    return f"({', '.join(words)},)"

@@ -1,0 +1,25 @@
+"""Which renderer writes the module of which template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitopt.codegen import render_contraction, render_movement, render_pointwise, render_rows
+from jitopt.codegen.render import Module
+from jitopt.lower.spec import KernelSpec
+
+RENDERERS: dict[str, Callable[[KernelSpec], Module]] = {
+    "pointwise": render_pointwise.render,
+    "rows": render_rows.render,
+    "gemm": render_contraction.render_gemm,
+    "copy": render_movement.render_copy,
+    "gather": render_movement.render_gather,
+    "take": render_movement.render_take,
+    "to_blocked": render_movement.render_reorder,
+    "from_blocked": render_movement.render_reorder,
+}
+
+
+def render(spec: KernelSpec) -> str:
+    """The text of the module that defines the spec's kernel."""
+    return RENDERERS[spec.template](spec).text()

@@ -1,0 +1,164 @@
+"""MatMul and Gemm: A read in place, B packed once where it is constant, the epilogue on the registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jitopt_kernels.packing import gemm_scratch, pack_b
+
+from jitopt.ir.dims import Dim, product
+from jitopt.ir.graph import Node, Value
+from jitopt.lower import epilogue
+from jitopt.lower.epilogue import ACCUMULATOR, Epilogue
+from jitopt.lower.loops import Strides, broadcast_strides, contiguous_strides, merge_axes
+from jitopt.lower.program import Address, Step
+from jitopt.lower.spec import KernelSpec, table, unique
+from jitopt.lower.template import Template, serve, unusable
+from jitopt.ops import operator_of
+
+if TYPE_CHECKING:
+    from jitopt.lower.context import Context
+    from jitopt.lower.groups import Group
+
+_FLOAT = frozenset({"float32"})
+# Argument words of a "gemm" kernel, in the order of the library's parameters; the epilogue's follow.
+GEMM_WORDS = (
+    "a", "a_outer", "a_inner", "a_row", "b", "b_outer", "b_inner", "b_row", "outer", "inner", "m", "n", "k",
+    "y_inner", "y_row",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product as the kernel sees it: extents, two batch levels, strides in elements."""
+
+    m: Dim
+    n: Dim
+    k: Dim
+    batch: tuple[Dim, Dim]
+    a: tuple[Dim, Dim, Dim]  # strides: outer, inner, row
+    b: tuple[Dim, Dim, Dim]
+    y: tuple[Dim, Dim, Dim]
+    layout: str  # "packed", "rows", "columns"
+
+    @property
+    def image_axes(self) -> int:
+        return 0 if self.batch[0] == 1 else 1
+
+
+def product_of(node: Node) -> Product | None:
+    """The node as a product, or None where it is not one the kernel computes."""
+    attrs = operator_of(node).attrs(node)
+    a, b = node.arg(0), node.arg(1)
+    a_shape = a.shape if len(a.shape) > 1 else (1, *a.shape)
+    b_shape = b.shape if len(b.shape) > 1 else (*b.shape, 1)
+    transposed = node.op == "Gemm" and bool(attrs.transB)
+    k, n = (b_shape[-1], b_shape[-2]) if transposed else (b_shape[-2], b_shape[-1])
+    constant = b.constant is not None
+    if len(b_shape) == 2 and constant:
+        m = product(a_shape[:-1])
+        return Product(m, n, k, (1, 1), (0, 0, k), (0, 0, 0), (0, 0, n), "packed")
+    m = a_shape[-2]
+    domain = node.output.shape[: max(len(a_shape), len(b_shape)) - 2]
+    strides = [_batch(a_shape, domain), _batch(b_shape, domain), _batch((*domain, m, n), domain)]
+    nest = merge_axes(domain, strides)
+    if len(nest.extents) > 2:
+        return None
+    pad = 2 - len(nest.extents)
+    outer, inner = (*(1,) * pad, *nest.extents)
+    (ao, ai), (bo, bi), (yo, yi) = ((*(0,) * pad, *s) for s in nest.strides)
+    layout = "columns" if transposed else "rows"
+    return Product(m, n, k, (outer, inner), (ao, ai, k), (bo, bi, b_shape[-1]), (yo, yi, n), layout)
+
+
+def _batch(shape: tuple[Dim, ...], domain: tuple[Dim, ...]) -> Strides:
+    """Strides of an operand's batch axes over the batch domain."""
+    full = contiguous_strides(shape)[:-2]
+    unit = product(shape[-2:])
+    axes = broadcast_strides(shape[:-2], domain)
+    assert len(full) <= len(axes)
+    return tuple(s * unit for s in axes)
+
+
+class Gemm(Template):
+    """MatMul of any rank, Gemm without a transposed A."""
+
+    name = "gemm"
+
+    def refuses(self, node: Node) -> str | None:
+        reason = unusable([*node.inputs, *node.outputs], _FLOAT)
+        if reason is not None:
+            return reason
+        if node.op == "Gemm" and operator_of(node).attrs(node).transA:
+            return "A is transposed"
+        found = product_of(node)
+        if found is None:
+            return "the batch axes do not merge into two loops"
+        addend = node.input(2)
+        if addend is not None and epilogue.access(addend, node.output, found.image_axes) is None and not _single(addend):
+            return "C is neither a row vector, a number nor a whole matrix"
+        return None
+
+    def absorbs(self, group: Group, node: Node, where: str) -> bool:
+        found = product_of(group.anchor)
+        return where == "after" and found is not None and epilogue.absorbs(group, node, group.anchor.output, found.image_axes)
+
+    def lower(self, group: Group, context: Context) -> list[Step]:
+        node = group.anchor
+        found = product_of(node)
+        assert found is not None
+        attrs = operator_of(node).attrs(node)
+        ep = Epilogue(group, context, node.output, found.image_axes)
+        body, words, args = ep.finish(_result(ep, node, attrs))
+        target = context.target
+        panel, heights = target.gemm_panel, target.gemm_heights
+        constants = {"layout": found.layout, "heights": heights, "panel": panel}
+        spec = KernelSpec("gemm", context.lanes, table(constants), body, unique((*GEMM_WORDS, *words)))
+        a, b = node.arg(0), node.arg(1)
+        a_strides, b_strides = (s * 4 for s in found.a), (s * 4 for s in found.b)
+        head: list[Any] = [
+            context.address(a), *a_strides, _b_address(b, node, attrs, context), *b_strides,
+            *found.batch, found.m, found.n, found.k, found.y[1] * 4, found.y[2] * 4,
+        ]  # fmt: skip
+        scratch = 0 if found.layout == "packed" else gemm_scratch(found.k, context.lanes, panel)
+        flops = product((*found.batch, found.m, found.n, found.k))
+        reads = [a, *ep.reads] if b.constant is not None and found.layout == "packed" else [a, b, *ep.reads]
+        return [context.step(spec, [*head, *args], reads, ep.writes, group, scratch=scratch, work=flops)]
+
+
+def _single(value: Value) -> bool:
+    return value.constant is not None and value.constant.size == 1
+
+
+def _result(ep: Epilogue, node: Node, attrs: Any) -> str:
+    """alpha * acc + beta * C, leaving out what is 1."""
+    b, out = ep.builder, ACCUMULATOR
+    if node.op != "Gemm":
+        return out
+    if attrs.alpha != 1.0:
+        out = b.emit("mul", out, b.literal(attrs.alpha, "float32"))
+    addend = node.input(2)
+    if addend is not None and attrs.beta != 0.0:
+        term = b.ref(addend)
+        if attrs.beta != 1.0:
+            term = b.emit("mul", term, b.literal(attrs.beta, "float32"))
+        out = b.emit("add", out, term)
+    return out
+
+
+def _b_address(b: Value, node: Node, attrs: Any, context: Context) -> Address:
+    if b.constant is None or len(b.shape) > 2:
+        return context.address(b)
+    transposed = node.op == "Gemm" and bool(attrs.transB)
+    lanes, panel = context.lanes, context.target.gemm_panel
+    key = ("gemm", lanes, panel, transposed)
+
+    def packing(array: Any) -> Any:
+        matrix = array if array.ndim == 2 else array.reshape(-1, 1)
+        return pack_b(matrix.T if transposed else matrix, lanes, panel)
+
+    return Address(context.pack(b.constant, key, packing))
+
+
+serve(Gemm(), "MatMul", "Gemm")

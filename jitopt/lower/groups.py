@@ -1,0 +1,152 @@
+"""Fusion groups: which nodes become one kernel.
+
+A group is an anchor with the pointwise nodes before (prologue) and after it (epilogue), or pointwise nodes alone.
+Legality is the table `LEGAL` over operator kinds, plus three conditions every absorbed node must meet: its loop
+domain is the group's, its operands can be reached from inside the kernel (the template says so), and the group stays
+convex (nothing it reads from outside depends on anything it computes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jitopt.ir.graph import Graph, Node, Value
+from jitopt.lower.template import Template, template_of
+from jitopt.ops import operator_of
+from jitopt.ops.operator import Kind
+
+# May a group anchored on a kind take pointwise nodes in before / after it?
+LEGAL: dict[Kind, tuple[bool, bool]] = {
+    Kind.MAP: (True, True),
+    Kind.REDUCE: (True, True),
+    Kind.CONTRACT: (False, True),
+    Kind.WINDOW: (False, True),
+    Kind.MOVE: (False, False),
+    Kind.VIEW: (False, False),
+    Kind.SHAPE: (False, False),
+    Kind.OPAQUE: (False, False),
+}
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Nodes that become one kernel, in topological order; `anchor` gives the template."""
+
+    anchor: Node
+    template: Template
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> list[Value]:
+        """Values read from outside, each once."""
+        inside = set(self.nodes)
+        found = {v: None for n in self.nodes for v in n.operands if v is not None and v.producer not in inside}
+        return list(found)
+
+    def outputs(self, graph: Graph) -> list[Value]:
+        """Values that someone outside reads, or that the graph returns."""
+        inside = set(self.nodes)
+        return [
+            v for n in self.nodes for v in n.outputs
+            if graph.is_output(v) or any(user not in inside for user, _ in v.uses)
+        ]  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"{self.template.name}: {' + '.join(n.op for n in self.nodes)}"
+
+
+class Ancestry:
+    """Which nodes each node depends on, as bit sets over positions in topological order."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.position = {node: i for i, node in enumerate(graph)}
+        self.above: dict[Node, int] = {}
+        for node in graph:
+            bits = 0
+            for value in node.operands:
+                if value is not None and value.producer in self.position:
+                    bits |= self.above[value.producer] | self.bit(value.producer)
+            self.above[node] = bits
+
+    def bit(self, node: Node) -> int:
+        return 1 << self.position[node]
+
+    def bits(self, nodes: Iterable[Node]) -> int:
+        out = 0
+        for node in nodes:
+            out |= self.bit(node)
+        return out
+
+    def convex_with(self, members: list[Node], new: Node) -> bool:
+        """Whether the members plus `new` read nothing from outside that depends on one of them."""
+        inside = self.bits(members) | self.bit(new)
+        for node in (*members, new):
+            for value in node.operands:
+                producer = None if value is None else value.producer
+                if producer is None or producer not in self.position or self.bit(producer) & inside:
+                    continue
+                if self.above[producer] & inside:
+                    return False
+        return True
+
+
+def form_groups(graph: Graph, fuse: bool = True, skip: Iterable[Node] = ()) -> list[Group]:
+    """Partition the nodes that have a kernel into groups, in an order in which they can run.
+
+    Nodes in `skip` and nodes without template stay outside. With `fuse` off every node is its own group.
+    """
+    ancestry = Ancestry(graph)
+    taken: set[Node] = set(skip)
+    groups: list[Group] = []
+    templates = {node: template_of(node) for node in graph if node not in taken}
+    order = sorted((n for n in templates if templates[n] is not None), key=lambda n: _rank(n, ancestry))
+    for node in order:
+        template = templates[node]
+        if node in taken or template is None:
+            continue
+        group = Group(node, template, [node])
+        taken.add(node)
+        if fuse:
+            _grow(group, graph, ancestry, taken, templates)
+        group.nodes.sort(key=ancestry.position.__getitem__)
+        groups.append(group)
+    return groups
+
+
+def _rank(node: Node, ancestry: Ancestry) -> tuple[int, int]:
+    """Anchors that can take an epilogue first, pointwise nodes last; in graph order otherwise."""
+    kind = operator_of(node).kind
+    first = {Kind.CONTRACT: 0, Kind.REDUCE: 1, Kind.WINDOW: 2}.get(kind, 3)
+    return first, ancestry.position[node]
+
+
+def _grow(
+    group: Group, graph: Graph, ancestry: Ancestry, taken: set[Node], templates: dict[Node, Template | None]
+) -> None:  # fmt: skip
+    before, after = LEGAL[operator_of(group.anchor).kind]
+    changed = True
+    while changed:
+        changed = False
+        inside = set(group.nodes)
+        candidates: dict[Node, str] = {}
+        if after:
+            candidates.update((user, "after") for n in group.nodes for v in n.outputs for user, _ in v.uses)
+        if before:
+            for value in group.inputs:
+                if value.producer is not None and all(user in inside for user, _ in value.uses):
+                    candidates.setdefault(value.producer, "before")
+        for node, where in candidates.items():
+            if node in taken or node not in templates or operator_of(node).kind is not Kind.MAP:
+                continue
+            if where == "before" and graph.is_output(node.output):
+                continue
+            if templates[node] is None or not group.template.absorbs(group, node, where):
+                continue
+            if not ancestry.convex_with(group.nodes, node):
+                continue
+            group.nodes.append(node)
+            group.nodes.sort(key=ancestry.position.__getitem__)
+            taken.add(node)
+            changed = True
+            break

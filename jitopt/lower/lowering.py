@@ -1,0 +1,173 @@
+"""Graph to program: groups and host nodes in an order they can run, views resolved, buffers given their kinds."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from jitopt.errors import UnsupportedOperator
+from jitopt.ir.dims import product
+from jitopt.ir.graph import Graph, Node, Value
+from jitopt.ir.types import TensorType
+from jitopt.lower import templates as _templates  # noqa: F401  (registers every template)
+from jitopt.lower.context import Context
+from jitopt.lower.groups import Group, form_groups
+from jitopt.lower.program import (
+    CONSTANT,
+    HOST,
+    INPUT,
+    OUTPUT,
+    POOL,
+    TABLE,
+    Address,
+    Buffer,
+    HostStep,
+    Port,
+    Program,
+    Segment,
+)  # fmt: skip
+from jitopt.lower.template import refusal_of, template_of
+from jitopt.ops import operator_of
+from jitopt.ops.operator import Kind
+
+if TYPE_CHECKING:
+    from jitopt_kernels.targets import Target
+
+
+def is_view(node: Node) -> bool:
+    """The node's first output is its first input's bytes under another shape."""
+    if node.op == "jitopt.Reorder":
+        return _reorder_is_view(node)
+    kind = operator_of(node).kind
+    source = node.input(0)
+    return kind is Kind.VIEW and source is not None and not source.layout.block and isinstance(source.type, TensorType)
+
+
+def _reorder_is_view(node: Node) -> bool:
+    """[N, C, 1, ..., 1] with whole blocks lies the same in both layouts."""
+    source, block = node.arg(0), max(node.arg(0).layout.block, node.output.layout.block)
+    channels, spatial = source.shape[1], source.shape[2:]
+    return all(d == 1 for d in spatial) and isinstance(channels, int) and channels % block == 0
+
+
+def is_shape_only(node: Node) -> bool:
+    """Every output's elements are known expressions, so nothing has to run."""
+    return all(v.content is not None for v in node.outputs)
+
+
+def lower(graph: Graph, target: Target, *, precision: str = "default", fuse: bool = True) -> Program:
+    """The program of an optimised graph whose layouts are chosen.
+
+    Raises UnsupportedOperator for a node with neither kernel nor reference.
+    """
+    context = Context(graph, target, precision)
+    for value in graph.inputs:
+        size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
+        tensor = value.type if isinstance(value.type, TensorType) else None
+        context.place(value, Address(Buffer(value.name, INPUT, size, type=tensor)))
+    aside = {n for n in graph if is_shape_only(n) or is_view(n)}
+    groups = form_groups(graph, fuse, skip=aside)
+    grouped = {n for g in groups for n in g.nodes}
+    hosts = [n for n in graph if n not in aside and n not in grouped]
+    for node in hosts:
+        if operator_of(node).reference is None:
+            raise UnsupportedOperator(f"{node.op} has neither kernel nor reference", node=node.name)
+    parts: list[Segment | HostStep] = []
+    for unit in _schedule(graph, groups, hosts, aside):
+        if isinstance(unit, Group):
+            if not parts or not isinstance(parts[-1], Segment):
+                parts.append(Segment())
+            segment = parts[-1]
+            assert isinstance(segment, Segment)
+            segment.steps += unit.template.lower(unit, context)
+        elif unit in aside:
+            if not is_shape_only(unit):
+                context.place(unit.output, context.address(unit.arg(0)))
+        else:
+            parts.append(_host_step(unit, context))
+    ports = [Port(v.name, v.type, context.address(v).buffer) for v in graph.inputs if v.type is not None]
+    outputs = _outputs(graph, context)
+    _assign_kinds(parts, outputs)
+    return Program(graph.name, target.name, ports, outputs, parts, graph.metadata)
+
+
+def _schedule(graph: Graph, groups: list[Group], hosts: list[Node], aside: set[Node]) -> list[Group | Node]:
+    """All units in dependency order; native ones as early as possible, so that segments are few and long."""
+    unit_of: dict[Node, Group | Node] = {n: g for g in groups for n in g.nodes}
+    unit_of.update({n: n for n in (*hosts, *aside)})
+    position = {n: i for i, n in enumerate(graph)}
+    units: dict[Group | Node, tuple[int, int]] = {}
+    for node, unit in unit_of.items():
+        host = int(unit not in aside and not isinstance(unit, Group))
+        units[unit] = min(units.get(unit, (host, position[node])), (host, position[node]))
+    waits: dict[Group | Node, set[Group | Node]] = {u: set() for u in units}
+    feeds: dict[Group | Node, list[Group | Node]] = {u: [] for u in units}
+    for node, unit in unit_of.items():
+        for value in node.operands:
+            producer = None if value is None else value.producer
+            if producer in unit_of and unit_of[producer] is not unit and unit_of[producer] not in waits[unit]:
+                waits[unit].add(unit_of[producer])
+                feeds[unit_of[producer]].append(unit)
+    ready = [(*units[u], u) for u in units if not waits[u]]
+    heap = [(host, at, id(u)) for host, at, u in ready]
+    by_id = {id(u): u for u in units}
+    heapq.heapify(heap)
+    order: list[Group | Node] = []
+    while heap:
+        unit = by_id[heapq.heappop(heap)[2]]
+        order.append(unit)
+        for reader in feeds[unit]:
+            waits[reader].discard(unit)
+            if not waits[reader]:
+                heapq.heappush(heap, (*units[reader], id(reader)))
+    return order
+
+
+def _host_step(node: Node, context: Context) -> HostStep:
+    def buffer(value: Value | None) -> Buffer | None:
+        if value is None:
+            return None
+        if not isinstance(value.type, TensorType) and not context.placed(value):
+            context.place(value, Address(Buffer(value.name, HOST, 0)))
+        return context.address(value).buffer
+
+    for value in node.outputs:
+        tensor = value.type if isinstance(value.type, TensorType) else None
+        size = product(tensor.shape) * tensor.dtype.itemsize if tensor is not None and tensor.shape is not None else 0
+        context.place(value, Address(Buffer(value.name, HOST, size, type=tensor)))
+    captures = tuple(b for v in node.captures if (b := buffer(v)) is not None)
+    reason = refusal_of(node) if template_of(node) is None else ""
+    return HostStep(node, tuple(map(buffer, node.inputs)), captures, tuple(map(buffer, node.outputs)), reason)
+
+
+def _outputs(graph: Graph, context: Context) -> list[Port]:
+    """Ports of the outputs; a pool buffer that is an output's bytes becomes the caller's array."""
+    ports: list[Port] = []
+    for value in graph.outputs:
+        buffer = context.address(value).buffer
+        if buffer.kind == POOL:
+            buffer.kind = OUTPUT
+        assert value.type is not None
+        ports.append(Port(value.name, value.type, buffer))
+    return ports
+
+
+def _assign_kinds(parts: list[Segment | HostStep], outputs: Iterable[Port]) -> None:
+    """Pool buffers that more than one part touches live outside the pool."""
+    touched: dict[Buffer, set[int]] = {}
+    for index, part in enumerate(parts):
+        buffers: Iterable[Buffer | None]
+        if isinstance(part, Segment):
+            buffers = part.buffers()
+        else:
+            buffers = (*part.inputs, *part.captures, *part.outputs)
+        for buffer in buffers:
+            if buffer is not None:
+                touched.setdefault(buffer, set()).add(index)
+    for buffer, where in touched.items():
+        if buffer.kind == POOL and (len(where) > 1 or isinstance(parts[next(iter(where))], HostStep)):
+            buffer.kind = HOST
+
+
+__all__ = ["CONSTANT", "TABLE", "is_shape_only", "is_view", "lower"]

@@ -1,0 +1,195 @@
+"""Plans: a segment bound to concrete shapes.
+
+Binding evaluates every expression once, places the pool's buffers, and writes the argument words of all steps. What
+is left open are addresses: of the pool (added when a Binding takes one) and of the arrays outside it (feeds, results,
+values that cross a host step), patched into the words before every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitopt.ir.dims import Environment
+from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Float, Segment, Step
+from jitopt.lower.spec import FIRST_WORD, KernelSpec
+from jitopt.runtime.barriers import Access, mark_barriers
+from jitopt.runtime.planner import ALIGNMENT, Placement, Planner, plan_offsets
+from jitopt.runtime.planner import Buffer as Live
+from jitopt.runtime.steps import ARGS, FLAGS, KERNEL, ONE_THREAD, SLOT, STEP_WORDS
+
+ONE_THREAD_WORK = 16 * 1024  # steps that move fewer bytes than this are not worth waking anyone
+_OUTSIDE = 1 << 48  # pseudo offsets of arrays outside the pool, for the barrier rule
+
+
+@dataclass
+class SegmentPlan:
+    """A segment's argument words and step table for one set of shapes, and the layout of its pool.
+
+    `words` has pool addresses as offsets; `pool_words` are the places of those, `patches` the places of addresses of
+    outside buffers. `step_words` gives for each table entry the index of its argument block in `words`.
+    """
+
+    words: np.ndarray[Any, Any]
+    pool_words: np.ndarray[Any, Any]
+    patches: list[tuple[int, Buffer, int]]
+    table: np.ndarray[Any, Any]
+    blocks: list[int]
+    steps: list[Step]
+    placement: Placement
+    pool_bytes: int
+    unshared_bytes: int
+    offsets: dict[Buffer, int]
+    sizes: dict[Buffer, int]
+    tables: list[np.ndarray[Any, Any]]
+
+
+def plan_segment(
+    segment: Segment, environment: Environment, kernels: Mapping[KernelSpec, int], nthreads: int, status: int,
+    planner: Planner = plan_offsets,
+) -> SegmentPlan:  # fmt: skip
+    """Bind a segment: `kernels` are the addresses of its specs' code, `status` that of the status block."""
+    entries = [(step, phase) for step in segment.steps for phase in range(step.phases)]
+    live = _LiveRanges()
+    scratch_bytes: list[int] = []
+    for index, (step, _) in enumerate(entries):
+        for buffer in (*step.reads, *step.writes):
+            if buffer.kind == POOL:
+                live.use(buffer, index)
+        scratch_bytes.append(_aligned(environment(step.scratch)))
+    sizes = {buffer: environment(buffer.size) for buffer in live.ranges}
+    requests = [Live(sizes[b], first, last) for b, (first, last) in live.ranges.items()]
+    at_scratch = len(requests)
+    first_entry = 0
+    scratch_slots: list[int] = []
+    for step in segment.steps:
+        last_entry = first_entry + step.phases - 1
+        bytes_needed = scratch_bytes[first_entry] * nthreads
+        scratch_slots += [len(requests)] * step.phases
+        requests.append(Live(bytes_needed, first_entry, last_entry))
+        first_entry = last_entry + 1
+    placement = planner(requests)
+    offsets = {buffer: placement.offsets[i] for i, buffer in enumerate(live.ranges)}
+    writer = _WordWriter(environment, offsets)
+    table = np.zeros((len(entries), STEP_WORDS), np.int64)
+    blocks: list[int] = []
+    accesses: list[Access] = []
+    alone: list[bool] = []
+    for index, (step, phase) in enumerate(entries):
+        scratch_at = placement.offsets[scratch_slots[index]]
+        blocks.append(len(writer.words))
+        writer.block(step, status, scratch_at, scratch_bytes[index], phase)
+        table[index, KERNEL] = kernels[step.spec]
+        table[index, SLOT] = index
+        alone.append(environment(step.work) < ONE_THREAD_WORK)
+        accesses.append(_access(step, offsets, sizes, environment, (scratch_at, scratch_bytes[index] * nthreads)))
+    table[:, FLAGS] = mark_barriers(accesses, alone) | np.where(alone, ONE_THREAD, 0)
+    unshared = sum(_aligned(r.size) for r in requests[:at_scratch])
+    return SegmentPlan(
+        np.array(writer.words, np.int64), np.array(writer.pool_words, np.int64), writer.patches, table, blocks,
+        [step for step, _ in entries], placement, placement.pool_bytes, unshared, offsets, sizes, writer.tables,
+    )  # fmt: skip
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+class _LiveRanges:
+    def __init__(self) -> None:
+        self.ranges: dict[Buffer, tuple[int, int]] = {}
+
+    def use(self, buffer: Buffer, index: int) -> None:
+        first, _ = self.ranges.get(buffer, (index, index))
+        self.ranges[buffer] = (first, index)
+
+
+class _WordWriter:
+    """Appends argument blocks to one list of words, noting which words hold addresses still open."""
+
+    def __init__(self, environment: Environment, offsets: Mapping[Buffer, int]) -> None:
+        self.words: list[int] = []
+        self.pool_words: list[int] = []
+        self.patches: list[tuple[int, Buffer, int]] = []
+        self.tables: list[np.ndarray[Any, Any]] = []
+        self._filled: dict[Buffer, int] = {}
+        self._environment, self._offsets = environment, offsets
+
+    def block(self, step: Step, status: int, scratch_at: int, scratch_bytes: int, phase: int) -> None:
+        base, evaluate = len(self.words), self._environment
+        self.pool_words.append(base + 1)
+        self.words += (status, scratch_at, scratch_bytes, phase)
+        for index, arg in enumerate(step.args, base + FIRST_WORD):
+            if isinstance(arg, Address):
+                self.words.append(self._address(index, arg.buffer, evaluate(arg.offset)))
+            elif isinstance(arg, Float):
+                self.words.append(arg.bits)
+            else:
+                self.words.append(evaluate(arg))
+
+    def _address(self, index: int, buffer: Buffer, offset: int) -> int:
+        if buffer.kind == POOL:
+            self.pool_words.append(index)
+            return self._offsets[buffer] + offset
+        if buffer.kind == CONSTANT:
+            assert buffer.array is not None
+            return int(buffer.array.ctypes.data) + offset
+        if buffer.kind == TABLE:
+            return self._table(buffer) + offset
+        self.patches.append((index, buffer, offset))
+        return 0
+
+    def _table(self, buffer: Buffer) -> int:
+        if buffer not in self._filled:
+            array = np.ascontiguousarray(buffer.fill(self._environment))
+            self.tables.append(array)
+            self._filled[buffer] = int(array.ctypes.data)
+        return self._filled[buffer]
+
+
+def _access(
+    step: Step, offsets: Mapping[Buffer, int], sizes: Mapping[Buffer, int], evaluate: Callable[[Any], int],
+    scratch: tuple[int, int],
+) -> Access:  # fmt: skip
+    """Byte ranges a step reads and writes; each outside buffer counts as a range of its own."""
+
+    def extent(buffer: Buffer) -> tuple[int, int]:
+        if buffer in offsets:
+            return offsets[buffer], offsets[buffer] + sizes[buffer]
+        at = _OUTSIDE + id(buffer)
+        return at, at + 1
+
+    reads = [extent(b) for b in step.reads if b.kind not in (CONSTANT, TABLE)]
+    writes = [extent(b) for b in step.writes]
+    if scratch[1]:
+        writes.append((scratch[0], scratch[0] + scratch[1]))
+    return Access(reads, writes)
+
+
+class Binding:
+    """A plan with memory: its own pool and words, used by one run at a time."""
+
+    def __init__(self, plan: SegmentPlan, pool: np.ndarray[Any, Any]) -> None:
+        self.plan, self.pool = plan, pool
+        self.words = plan.words.copy()
+        self.words[plan.pool_words] += pool.ctypes.data
+        self.table = plan.table.copy()
+        base = self.words.ctypes.data
+        self.table[:, ARGS] = [base + 8 * block for block in plan.blocks]
+        self._patches = plan.patches
+
+    def patch(self, addresses: Mapping[Buffer, int]) -> None:
+        """Write the addresses of outside buffers into the words."""
+        words = self.words
+        for index, buffer, offset in self._patches:
+            words[index] = addresses[buffer] + offset
+
+
+def allocate_pool(size: int) -> np.ndarray[Any, Any]:
+    """`size` bytes, aligned."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]

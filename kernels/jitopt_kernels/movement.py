@@ -1,0 +1,165 @@
+"""Kernels that move elements: rows of strided copies, gathers of rows, table-driven takes, layout changes.
+
+Elements are moved by size, as bytes, int32 or int64, whatever they mean; strides and offsets are in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from numba import njit
+
+from .abi import INDEX_OUT_OF_RANGE, report, share
+from .loops import load_strided, load_strided_masked
+from .simd import load, load_masked, load_scalar, select, store, store_masked, store_scalar, tail_mask
+
+SIZES = {"uint8": 1, "int32": 4, "int64": 8}
+
+
+def make_copy_row(*, dtype: str, lanes: int) -> Callable[..., None]:
+    """copy(dst, src, count): `count` neighbouring elements."""
+    size = SIZES[dtype]
+
+    @njit
+    def copy(dst, src, count):
+        full = count // lanes * lanes
+        for i in range(0, full, lanes):
+            store(dst + i * size, load(src + i * size, dtype, lanes))
+        if full < count:
+            mask = tail_mask(count - full, lanes)
+            store_masked(dst + full * size, load_masked(src + full * size, mask, dtype), mask)
+
+    return copy
+
+
+def make_copy_strided_row(*, dtype: str, lanes: int) -> Callable[..., None]:
+    """copy(dst, src, stride, count): `count` elements `stride` bytes apart become neighbours; stride 0 repeats one."""
+    size = SIZES[dtype]
+
+    @njit
+    def copy(dst, src, stride, count):
+        full = count // lanes * lanes
+        for i in range(0, full, lanes):
+            store(dst + i * size, load_strided(src + i * stride, stride, dtype, lanes))
+        if full < count:
+            mask = tail_mask(count - full, lanes)
+            store_masked(dst + full * size, load_strided_masked(src + full * stride, stride, mask, dtype, lanes), mask)
+
+    return copy
+
+
+def make_gather(*, dtype: str, lanes: int, index: str) -> Callable[..., None]:
+    """Rows picked by indices: y[o, i, :] = x[o, index[i], :].
+
+    Arguments: args (for errors), x, indices, y, outer, count (indices), axis (extent gathered from), row (elements of
+    a row), tid, nthreads. A negative index counts from the end; one out of range is reported, and row 0 is taken.
+    """
+    size, index_size = SIZES[dtype], SIZES[index]
+    copy = make_copy_row(dtype=dtype, lanes=lanes)
+
+    @njit
+    def gather_rows(args, x, indices, y, outer, count, axis, row, tid, nthreads):
+        low, high = share(outer * count, 1, tid, nthreads)
+        step = row * size
+        for unit in range(low, high):
+            o, i = unit // count, unit % count
+            at = load_scalar(indices + i * index_size, index) + 0
+            if at < 0:
+                at += axis
+            if at < 0 or at >= axis:
+                report(args, INDEX_OUT_OF_RANGE, at)
+                at = 0
+            if axis > 0:
+                copy(y + unit * step, x + (o * axis + at) * step, row)
+
+    return gather_rows
+
+
+def make_take(*, dtype: str, lanes: int, axes: int) -> Callable[..., None]:
+    """Elements by tables of byte offsets, one table an axis: y[i, j, ...] = x[t0[i] + t1[j] + ...], or `fill`.
+
+    A negative table entry says that the element lies outside and gets the fill value. Arguments: x, y, fill (a word),
+    tables (a tuple of addresses of int64), extents (a tuple), tid, nthreads. Padding in every mode is such a take.
+    """
+    size, last = SIZES[dtype], axes - 1
+
+    @njit
+    def take(x, y, fill, tables, extents, tid, nthreads):
+        rows = 1
+        for a in range(last):
+            rows *= extents[a]
+        low, high = share(rows, 1, tid, nthreads)
+        count, columns = extents[last], tables[last]
+        for row in range(low, high):
+            base, inside, rest = 0, True, row
+            for b in range(last):
+                a = last - 1 - b
+                at = load_scalar(tables[a] + (rest % extents[a]) * 8, "int64")
+                rest //= extents[a]
+                inside = inside and at >= 0
+                base += at
+            out = y + row * count * size
+            for i in range(count):
+                at = load_scalar(columns + i * 8, "int64")
+                if inside and at >= 0:
+                    store_scalar(out + i * size, load_scalar(x + base + at, dtype))
+                else:
+                    _store_word(out + i * size, fill)
+
+    if dtype == "int64":
+
+        @njit
+        def _store_word(address, value):
+            store_scalar(address, value)
+    else:
+        from .simd import convert
+
+        @njit
+        def _store_word(address, value):
+            store_scalar(address, convert(value, dtype))
+
+    return take
+
+
+def make_to_blocked(*, lanes: int) -> Callable[..., None]:
+    """float32 [N, C, P] to blocked [N, ceil(C/c), P, c], c = lanes; lanes beyond C become zero.
+
+    Arguments: x, y, images, channels, pixels, image_step and channel_step (bytes of x), tid, nthreads.
+    """
+
+    @njit
+    def to_blocked(x, y, images, channels, pixels, image_step, channel_step, tid, nthreads):
+        blocks = (channels + lanes - 1) // lanes
+        low, high = share(images * blocks, 1, tid, nthreads)
+        for unit in range(low, high):
+            image, block = unit // blocks, unit % blocks
+            src = x + image * image_step + block * lanes * channel_step
+            dst = y + unit * pixels * lanes * 4
+            valid = channels - block * lanes
+            if valid >= lanes:
+                for p in range(pixels):
+                    store(dst + p * lanes * 4, load_strided(src + p * 4, channel_step, "int32", lanes))
+            else:
+                mask = tail_mask(valid, lanes)
+                for p in range(pixels):
+                    found = load_strided_masked(src + p * 4, channel_step, mask, "int32", lanes)
+                    store(dst + p * lanes * 4, select(mask, found, 0))
+
+    return to_blocked
+
+
+def make_from_blocked(*, lanes: int) -> Callable[..., None]:
+    """Blocked float32 [N, ceil(C/c), P, c] to [N, C, P]. Arguments: x, y, images, channels, pixels, tid, nthreads."""
+    copy = make_copy_strided_row(dtype="int32", lanes=lanes)
+
+    @njit
+    def from_blocked(x, y, images, channels, pixels, tid, nthreads):
+        blocks = (channels + lanes - 1) // lanes
+        low, high = share(images * channels, 1, tid, nthreads)
+        for unit in range(low, high):
+            image, channel = unit // channels, unit % channels
+            block, lane = channel // lanes, channel % lanes
+            src = x + (image * blocks + block) * pixels * lanes * 4 + lane * 4
+            copy(y + unit * pixels * 4, src, lanes * 4, pixels)
+
+    return from_blocked
