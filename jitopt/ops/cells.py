@@ -79,7 +79,7 @@ def walk(
     `make_cell(d, x)` gives the step function of direction d for time-ordered inputs x [T, B, I]. `initial` holds one
     array [D, B, H] a state (None: zeros). Beyond a sequence's length Y is zero and its states stay.
     """
-    batch_first = bool(attrs.layout)
+    batch_first = bool(getattr(attrs, "layout", 0))
     if batch_first:
         x = x.transpose(1, 0, 2)
         initial = [None if s is None else s.transpose(1, 0, 2) for s in initial]

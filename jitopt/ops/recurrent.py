@@ -104,9 +104,9 @@ def _gru(
 
 # LSTM ---------------------------------------------------------------------------------------------------------------
 def lstm_cell(
-    attrs: Attrs, d: int, projected: Array, recurrent: Callable[[Array], Array], peephole: Array | None
+    attrs: Attrs, d: int, projected: Array, recurrent: Callable[[int, Array], Array], peephole: Array | None
 ) -> Step:
-    """One LSTM step: `projected` [T, B, 4*H] with both biases, `recurrent(h)` [B, 4*H]; gates stand as i, o, f, c.
+    """One LSTM step: `projected` [T, B, 4*H] with both biases, `recurrent(t, h)` [B, 4*H]; gates stand as i, o, f, c.
 
     `clip` bounds what enters the gates, not the cell state on its way to the output (as ONNX Runtime has it).
     """
@@ -114,7 +114,7 @@ def lstm_cell(
     p_i, p_o, p_f = (0.0,) * 3 if peephole is None else tuple(_gates(peephole[d], 3))
 
     def step(t: int, state: Array, cell: Array) -> tuple[Array, ...]:
-        x_i, x_o, x_f, x_c = _gates(projected[t] + recurrent(state), 4)
+        x_i, x_o, x_f, x_c = _gates(projected[t] + recurrent(t, state), 4)
         entering = f(x_i + p_i * cell)
         forgetting = 1 - entering if attrs.input_forget else f(x_f + p_f * cell)
         cell = forgetting * cell + entering * g(x_c)
@@ -129,7 +129,7 @@ def _lstm(
 ) -> tuple[Array, ...]:  # fmt: skip
     def cell(d: int, inputs: Array) -> Step:
         projected = inputs @ w[d].T + sum(halves(b, d))
-        return lstm_cell(attrs, d, projected, lambda state: state @ r[d].T, p)
+        return lstm_cell(attrs, d, projected, lambda t, state: state @ r[d].T, p)
 
     return walk(attrs, x, r.shape[-1], lengths, [h, c], cell)[: attrs.outputs]
 
@@ -167,7 +167,7 @@ _INPUTS = (
 )  # fmt: skip
 _OUTPUTS = (Param("Y", REALS, optional=True), Param("Y_h", REALS, optional=True))
 LSTM_MORE = (Param("initial_c", REALS, optional=True), Param("P", REALS, optional=True))
-_FORGET = {"input_forget": Attribute("int", 0, choices=(0, 1))}
+LSTM_FORGET = {"input_forget": Attribute("int", 0, choices=(0, 1))}
 
 
 def _lstm_samples() -> list[Sample]:
@@ -190,6 +190,6 @@ declare(
 )  # fmt: skip
 declare(
     "LSTM", Kind.OPAQUE, (*_INPUTS, *LSTM_MORE), (*_OUTPUTS, Param("Y_c", REALS, optional=True)),
-    recurrent_shapes(4, 3), _lstm, attributes={**ATTRIBUTES, **_LAYOUT, **_FORGET}, since=(7, 14, 22),
+    recurrent_shapes(4, 3), _lstm, attributes={**ATTRIBUTES, **_LAYOUT, **LSTM_FORGET}, since=(7, 14, 22),
     samples=_lstm_samples,
 )  # fmt: skip
