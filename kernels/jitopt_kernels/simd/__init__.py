@@ -4,7 +4,7 @@ Every public function has two meanings that agree: on registers inside compiled 
 (also with NUMBA_DISABLE_JIT=1). dtypes, lanes and tile sizes are literals in compiled code.
 """
 
-from .arithmetic import isinf, isnan, quotient, remainder
+from .arithmetic import divide, isinf, isnan, quotient, remainder
 from .binding import device, inlined
 from .dtypes import DTYPES, DType
 from .elementwise import (
@@ -58,6 +58,7 @@ __all__ = [
     "convert",
     "copysign",
     "device",
+    "divide",
     "erf",
     "exp",
     "expm1",

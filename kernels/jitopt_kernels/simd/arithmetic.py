@@ -24,13 +24,13 @@ Emit = Callable[[ir.IRBuilder, str, Any, Any], ir.Value]
 
 
 def quotient(a: Any, b: Any) -> Any:
-    """Integer a / b rounded toward zero; 0 where b is 0; the lowest integer over -1 wraps."""
+    """Integer a / b rounded toward zero; a where b is 0 (the divisor becomes 1); the lowest integer over -1 wraps."""
     a, b = np.broadcast_arrays(a, b)
     safe = np.where(b == 0, 1, b)
     with np.errstate(over="ignore"):
         floor = a // safe
         inexact = (floor * safe != a) & (floor < 0)
-    return np.where(b == 0, 0, floor + inexact).astype(a.dtype)[()]
+        return (floor + inexact).astype(a.dtype)[()]
 
 
 def remainder(a: Any, b: Any) -> Any:
@@ -38,6 +38,11 @@ def remainder(a: Any, b: Any) -> Any:
     a, b = np.broadcast_arrays(a, b)
     with np.errstate(over="ignore"):
         return np.where(b == 0, 0, a - b * quotient(a, b)).astype(a.dtype)[()]
+
+
+def divide(a: Any, b: Any) -> Any:
+    """a / b of floats, `quotient` of integers."""
+    return a / b if np.asarray(a).dtype.kind == "f" or np.asarray(b).dtype.kind == "f" else quotient(a, b)
 
 
 def _binary(function: Any, kinds: str, emit: Emit) -> None:
@@ -64,18 +69,16 @@ def _by_kind(float_: str, integer: str) -> Emit:
 
 
 def _safe_division(builder: Any, kind: str, x: Any, y: Any) -> tuple[Any, Any]:
-    """(truncated quotient, remainder), both 0 where the divisor is 0, computed with a divisor that cannot trap."""
+    """(truncated quotient, remainder) with 1 in place of a divisor 0, so that nothing traps."""
     zero, one = constant(y.type, 0), constant(y.type, 1)
-    by_zero = builder.icmp_unsigned("==", y, zero)
-    safe = builder.select(by_zero, one, y)
+    safe = builder.select(builder.icmp_unsigned("==", y, zero), one, y)
     if kind == "u":
         q = builder.udiv(x, safe)
     else:
         by_minus_one = builder.icmp_unsigned("==", y, constant(y.type, -1))
         q = builder.sdiv(x, builder.select(by_minus_one, one, safe))
         q = builder.select(by_minus_one, builder.neg(x), q)
-    r = builder.sub(x, builder.mul(q, safe))
-    return builder.select(by_zero, zero, q), builder.select(by_zero, zero, r)
+    return q, builder.sub(x, builder.mul(q, safe))
 
 
 def _quotient(builder: Any, kind: str, x: Any, y: Any) -> Any:
@@ -95,9 +98,10 @@ def _rounded_down(builder: Any, kind: str, r: Any, y: Any) -> Any:
 
 def _floordiv(builder: Any, kind: str, x: Any, y: Any) -> Any:
     q, r = _safe_division(builder, kind, x, y)
-    if kind == "u":
-        return q
-    return builder.select(_rounded_down(builder, kind, r, y), builder.sub(q, constant(y.type, 1)), q)
+    zero = constant(y.type, 0)
+    if kind != "u":
+        q = builder.select(_rounded_down(builder, kind, r, y), builder.sub(q, constant(y.type, 1)), q)
+    return builder.select(builder.icmp_unsigned("==", y, zero), zero, q)
 
 
 def _modulo(builder: Any, kind: str, x: Any, y: Any) -> Any:
@@ -123,6 +127,9 @@ _binary(operator.mul, "fiu", _by_kind("fmul", "mul"))
 _binary(operator.truediv, "f", lambda builder, kind, x, y: builder.fdiv(x, y))
 _binary(operator.floordiv, "iu", _floordiv)
 _binary(operator.mod, "iu", _modulo)
+_binary(
+    divide, "fiu", lambda builder, kind, x, y: builder.fdiv(x, y) if kind == "f" else _quotient(builder, kind, x, y)
+)
 _binary(quotient, "iu", _quotient)
 _binary(remainder, "iu", _remainder)
 _binary(operator.and_, "iub", lambda builder, kind, x, y: builder.and_(x, y))
