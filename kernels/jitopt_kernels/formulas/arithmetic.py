@@ -10,11 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from ..simd import absolute as abs
-from ..simd import ceil, convert, erf, exp, floor, inlined, log, maximum, minimum, reciprocal, rint, select, sqrt
-from ..simd import convert as cast
-from ..simd import divide as div
-from ..simd import rint as round
+from jitopt_kernels.simd import absolute as abs
+from jitopt_kernels.simd import (
+    ceil,
+    convert,
+    erf,
+    exp,
+    floor,
+    inlined,
+    log,
+    maximum,
+    minimum,
+    reciprocal,
+    rint,
+    select,
+    sqrt,
+)
+from jitopt_kernels.simd import convert as cast
+from jitopt_kernels.simd import divide as div
+from jitopt_kernels.simd import rint as round
 
 _ONE = np.float32(1)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..simd import inlined, isnan, select
-from ..simd import select as where
+from jitopt_kernels.simd import inlined, isnan, select
+from jitopt_kernels.simd import select as where
 
 _INFINITY, _NAN = np.float32(np.inf), np.float32(np.nan)
 
