@@ -51,3 +51,7 @@ class MemoryLimitError(JitoptError):
 
 class ExecutionError(JitoptError):
     """A kernel met data it cannot process, such as an index out of range."""
+
+
+class RunCancelled(JitoptError):
+    """A run was ended by `RunOptions.terminate`; the session stays usable."""

@@ -88,7 +88,7 @@ class Cache:
                     raise ValueError("it belongs to another user or others may write to it")
                 if status.st_size < _PREFIX.size:
                     raise ValueError("it is cut short")
-                block = mmap.mmap(-1, status.st_size)
+                block = mmap.mmap(-1, status.st_size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
                 if source.readinto(block) != status.st_size:
                     raise ValueError("it is cut short")
             return _decode(memoryview(block), kind, key)

@@ -37,6 +37,7 @@ class Interpreter:
     def __init__(self, graph: Graph, operators: Lookup) -> None:
         self.graph, self.operators = graph, operators
         self._plans: dict[tuple[Graph, frozenset[Value]], list[Step]] = {}
+        self._single: dict[Node, Step] = {}
         self._plan(graph, graph.outputs)
 
     def run(
@@ -98,6 +99,14 @@ class Interpreter:
         for inner in node.subgraphs:
             self._plan(inner, inner.outputs)
         return step
+
+    def run_node(self, node: Node, state: dict[Value, Any]) -> None:
+        """Compute one node's outputs into `state`, which holds its operands that are not constants."""
+        step = self._single.get(node)
+        if step is None:
+            step = self._single[node] = self._make_step(node, ())
+        with np.errstate(all="ignore"):
+            self._step(step, state)
 
     # one node ---------------------------------------------------------------------------------------------------
     def _step(self, step: Step, state: dict[Value, Any]) -> None:

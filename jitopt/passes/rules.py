@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from jitopt.errors import JitoptError
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import TensorType, Type
 from jitopt.passes.base import Change, Pass, PassContext, PassError, PassResult, Refusal, is_alive, remove_dead
@@ -63,6 +64,7 @@ class RulePass(Pass):
     """
 
     roots: ClassVar[frozenset[str]] = frozenset()
+    outermost_first: ClassVar[bool] = False  # for patterns of which a part is a pattern too
 
     @abstractmethod
     def rule(self, node: Node, build: Builder) -> Replacement | Refusal | None:
@@ -70,7 +72,8 @@ class RulePass(Pass):
 
     def rewrite(self, graph: Graph, context: PassContext, result: PassResult) -> None:
         nodes = graph.nodes
-        queue = deque(node for node in nodes if self._wants(node))
+        order = reversed(nodes) if self.outermost_first else nodes
+        queue = deque(node for node in order if self._wants(node))
         names: Counter[str] | None = None
         budget = 10 * len(nodes) + 100
         while queue:
@@ -78,7 +81,10 @@ class RulePass(Pass):
             if not is_alive(node):
                 continue
             build = Builder(graph, node, context)
-            outcome = self.rule(node, build)
+            try:
+                outcome = self.rule(node, build)
+            except JitoptError as error:
+                outcome = Refusal(f"the replacement would not be valid: {error.message}")
             if not isinstance(outcome, Replacement):
                 build.discard()
                 if outcome is not None and context.trace:

@@ -17,11 +17,13 @@ from jitopt.ir.dims import Environment
 from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Float, Segment, Step
 from jitopt.lower.spec import FIRST_WORD, KernelSpec
 from jitopt.runtime.barriers import Access, mark_barriers
+from jitopt.runtime.launch import Launch
 from jitopt.runtime.planner import ALIGNMENT, Placement, Planner, plan_offsets
 from jitopt.runtime.planner import Buffer as Live
 from jitopt.runtime.steps import ARGS, FLAGS, KERNEL, ONE_THREAD, SLOT, STEP_WORDS
 
 ONE_THREAD_WORK = 16 * 1024  # steps that move fewer bytes than this are not worth waking anyone
+STATUS_WORDS = 4  # state, address of the reporting step's argument block, code, value
 _OUTSIDE = 1 << 48  # pseudo offsets of arrays outside the pool, for the barrier rule
 
 
@@ -48,10 +50,10 @@ class SegmentPlan:
 
 
 def plan_segment(
-    segment: Segment, environment: Environment, kernels: Mapping[KernelSpec, int], nthreads: int, status: int,
+    segment: Segment, environment: Environment, kernels: Mapping[KernelSpec, int], nthreads: int,
     planner: Planner = plan_offsets,
 ) -> SegmentPlan:  # fmt: skip
-    """Bind a segment: `kernels` are the addresses of its specs' code, `status` that of the status block."""
+    """Bind a segment: `kernels` are the addresses of its specs' code."""
     entries = [(step, phase) for step in segment.steps for phase in range(step.phases)]
     live = _LiveRanges()
     scratch_bytes: list[int] = []
@@ -81,7 +83,7 @@ def plan_segment(
     for index, (step, phase) in enumerate(entries):
         scratch_at = placement.offsets[scratch_slots[index]]
         blocks.append(len(writer.words))
-        writer.block(step, status, scratch_at, scratch_bytes[index], phase)
+        writer.block(step, scratch_at, scratch_bytes[index], phase)
         table[index, KERNEL] = kernels[step.spec]
         table[index, SLOT] = index
         alone.append(environment(step.work) < ONE_THREAD_WORK)
@@ -118,10 +120,10 @@ class _WordWriter:
         self._filled: dict[Buffer, int] = {}
         self._environment, self._offsets = environment, offsets
 
-    def block(self, step: Step, status: int, scratch_at: int, scratch_bytes: int, phase: int) -> None:
+    def block(self, step: Step, scratch_at: int, scratch_bytes: int, phase: int) -> None:
         base, evaluate = len(self.words), self._environment
         self.pool_words.append(base + 1)
-        self.words += (status, scratch_at, scratch_bytes, phase)
+        self.words += (0, scratch_at, scratch_bytes, phase)
         for index, arg in enumerate(step.args, base + FIRST_WORD):
             if isinstance(arg, Address):
                 self.words.append(self._address(index, arg.buffer, evaluate(arg.offset)))
@@ -172,7 +174,7 @@ def _access(
 class Binding:
     """A plan with memory: its own pool and words, used by one run at a time."""
 
-    def __init__(self, plan: SegmentPlan, pool: np.ndarray[Any, Any]) -> None:
+    def __init__(self, plan: SegmentPlan, pool: np.ndarray[Any, Any], nthreads: int, flush_denormals: bool) -> None:
         self.plan, self.pool = plan, pool
         self.words = plan.words.copy()
         self.words[plan.pool_words] += pool.ctypes.data
@@ -180,6 +182,18 @@ class Binding:
         base = self.words.ctypes.data
         self.table[:, ARGS] = [base + 8 * block for block in plan.blocks]
         self._patches = plan.patches
+        self.status = np.zeros(STATUS_WORDS, np.int64)
+        self.words[np.array(plan.blocks, np.int64)] = self.status.ctypes.data
+        self.launch = Launch(self.table, nthreads, flush_denormals=flush_denormals)
+
+    def error(self) -> tuple[Step, int, int] | None:
+        """The first error a kernel recorded in this run (step, code, value), which is then forgotten."""
+        if not self.status[0]:
+            return None
+        address, code, value = (int(w) for w in self.status[1:])
+        self.status[:] = 0
+        block = (address - int(self.words.ctypes.data)) // 8
+        return self.plan.steps[self.plan.blocks.index(block)], code, value
 
     def patch(self, addresses: Mapping[Buffer, int]) -> None:
         """Write the addresses of outside buffers into the words."""

@@ -1,0 +1,51 @@
+"""Host steps: nodes that run by their operator's NumPy reference, between native segments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitopt.ir.dims import Environment, Expr, symbols
+from jitopt.ir.graph import Value
+from jitopt.ir.interpreter import Interpreter
+from jitopt.ir.types import TensorType
+from jitopt.lower.program import CONSTANT, TABLE, Buffer, HostStep
+
+
+def run_host_step(
+    step: HostStep, arrays: dict[Buffer, Any], environment: Environment, interpreter: Interpreter
+) -> dict[str, int]:  # fmt: skip
+    """Compute the node's outputs into `arrays`; returns symbols of its output shapes that only now have values.
+
+    Raises ExecutionError naming the node where its reference fails.
+    """
+    node = step.node
+    state: dict[Value, Any] = {}
+    for value, buffer in zip(node.operands, (*step.inputs, *step.captures), strict=True):
+        if value is not None and buffer is not None and value.constant is None:
+            state[value] = _array(value, buffer, arrays, environment)
+    interpreter.run_node(node, state)
+    found: dict[str, int] = {}
+    for value, buffer in zip(node.outputs, step.outputs, strict=False):
+        if buffer is None:
+            continue
+        result = state[value]
+        if not isinstance(result, np.ndarray) or not isinstance(value.type, TensorType):
+            arrays[buffer] = result
+            continue
+        arrays[buffer] = np.ascontiguousarray(result).reshape(result.shape)
+        for dim, extent in zip(value.type.shape or (), result.shape, strict=False):
+            if isinstance(dim, Expr) and symbols(dim) == {str(dim)} and str(dim) not in environment.values:
+                found[str(dim)] = extent
+    return found
+
+
+def _array(value: Value, buffer: Buffer, arrays: dict[Buffer, Any], environment: Environment) -> Any:
+    """The array of a value that lives in a buffer, under the value's own shape."""
+    if buffer.kind == TABLE:
+        return buffer.fill(environment)
+    found = buffer.array if buffer.kind == CONSTANT else arrays[buffer]
+    if isinstance(found, np.ndarray) and isinstance(value.type, TensorType) and value.type.shape is not None:
+        return found.reshape(environment.shape(value.type.shape))
+    return found

@@ -1,0 +1,135 @@
+"""What the user holds: a compiled model that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitopt.errors import FeedError, ShapeError
+from jitopt.ir.dims import Expr
+from jitopt.ir.graph import Metadata
+from jitopt.ir.types import OptionalType, SequenceType, TensorType, Type
+from jitopt.lower.program import OUTPUT, Port
+from jitopt.model import CompiledModel
+from jitopt.runtime.executor import Executor
+from jitopt.runtime.feeds import read_feeds
+from jitopt.runtime.launch import RunOptions
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output as ONNX Runtime describes it: `type` like "tensor(float)", `shape` of ints, names or None."""
+
+    name: str
+    type: str
+    shape: list[int | str | None] | None
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What the model file says about itself."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+
+class Session:
+    """A compiled model. Made by `jitopt.compile`; `run` may be called from several threads at once."""
+
+    def __init__(self, model: CompiledModel, executor: Executor) -> None:
+        self._model, self._executor = model, executor
+        self._program = model.program
+        self._by_name = {port.name: port for port in self._program.outputs}
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None,
+        *, out: Sequence[Array] | Mapping[str, Array] | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Results for the feeds, in the order of `output_names` (None or []: all outputs).
+
+        Feeds are arrays of the declared dtype, or lists and numbers that convert. `out` gives arrays to write results
+        into (contiguous, of the right shape and dtype; a sequence in the order of the outputs, or a mapping by name).
+        Results share no memory with each other, the feeds or the model. Raises FeedError, ShapeError, ExecutionError,
+        MemoryLimitError, RunCancelled.
+        """
+        inputs = read_feeds(self._program.inputs, input_feed, self._program.name)
+        ports = self._program.outputs if not output_names else [self._port(name) for name in output_names]
+        targets = None if out is None else self._targets(ports, out)
+        return self._executor.run(inputs, ports, targets, run_options)
+
+    def _port(self, name: str) -> Port:
+        port = self._by_name.get(name)
+        if port is None:
+            known = ", ".join(map(repr, self._by_name))
+            raise FeedError(f"no output is named {name!r}", model=self._program.name, remedy=f"outputs are {known}")
+        return port
+
+    def _targets(self, ports: Sequence[Port], out: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
+        arrays = [out[p.name] for p in ports] if isinstance(out, Mapping) else list(out)
+        if len(arrays) != len(ports):
+            raise FeedError(f"out holds {len(arrays)} arrays for {len(ports)} outputs", model=self._program.name)
+        for port, array in zip(ports, arrays, strict=True):
+            tensor = port.type
+            fits = (
+                isinstance(array, np.ndarray) and isinstance(tensor, TensorType) and array.dtype == tensor.dtype.numpy
+                and array.flags.c_contiguous and array.flags.writeable and tensor.shape is not None
+                and array.ndim == len(tensor.shape)
+            )  # fmt: skip
+            if not fits:
+                raise ShapeError(f"out for {port.name!r} must be a contiguous writable array of {tensor}")
+        return arrays
+
+    # what the model is ------------------------------------------------------------------------------------------
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs, initialisers not among them."""
+        return [_node_arg(port) for port in self._program.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        return [_node_arg(port) for port in self._program.outputs]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        m: Metadata = self._program.metadata
+        return ModelMetadata(m.producer_name, self._program.name, m.domain, m.description, m.version, dict(m.custom))
+
+    @staticmethod
+    def get_providers() -> list[str]:
+        return ["JitoptExecutionProvider"]
+
+    def __repr__(self) -> str:
+        return f"<jitopt.Session {self._program.name!r}: {len(self._program.steps)} kernels a run>"
+
+
+def _node_arg(port: Port) -> NodeArg:
+    return NodeArg(port.name, type_name(port.type), shape_names(port.type))
+
+
+# Element types under the names ONNX Runtime gives them.
+_TYPE_NAMES = {"float32": "float", "float64": "double"}
+
+
+def type_name(type: Type) -> str:
+    """A type as ONNX Runtime writes it: tensor(float), seq(tensor(int64)), optional(tensor(float))."""
+    if isinstance(type, SequenceType):
+        return f"seq({type_name(type.element)})"
+    if isinstance(type, OptionalType):
+        return f"optional({type_name(type.element)})"
+    return f"tensor({_TYPE_NAMES.get(type.dtype.name, type.dtype.name)})"
+
+
+def shape_names(type: Type) -> list[int | str | None] | None:
+    """Extents as ints, names of symbols, None for those without a name."""
+    if not isinstance(type, TensorType) or type.shape is None:
+        return None
+    return [d if isinstance(d, int) else (None if str(d).startswith("?") else str(d)) for d in type.shape]
+
+
+__all__ = ["OUTPUT", "Expr", "ModelMetadata", "NodeArg", "RunOptions", "Session"]
