@@ -140,18 +140,27 @@ class Builder:
                 return
             if operator is None and schema is not None and schema.function is not None:
                 self._inline(scope, call, attributes, schema.function)
-            elif operator is None:
-                self._unknown(call, version, known=schema is not None)
-            else:
-                self.written.append((self._add(scope, call, attributes), version))
+                return
+            self._supported(call, version, operator, None if schema is None else schema.since)
+            self.written.append((self._add(scope, call, attributes), version))
         except JitoptError as error:
             raise error.at(node=call.label) from None
 
-    def _unknown(self, call: Call, version: int, *, known: bool) -> None:
-        if known:
+    @staticmethod
+    def _supported(call: Call, version: int, operator: Operator | None, since: int | None) -> None:
+        """Raises UnsupportedOperator for an operator, or a version of one, that is not in the table.
+
+        `since` is the version in force at the model's opset, None where ONNX knows no such operator then.
+        """
+        if since is None and (operator is None or version < operator.since[0]):
+            where = f"domain '{call.domain}'" if call.domain else f"ONNX's operator set at opset {version}"
+            raise UnsupportedOperator(f"there is no operator '{call.op_type}' in {where}")
+        if operator is None:
             raise UnsupportedOperator(f"the operator {call.op} has no implementation here")
-        where = f"domain '{call.domain}'" if call.domain else f"ONNX's operator set at opset {version}"
-        raise UnsupportedOperator(f"there is no operator '{call.op_type}' in {where}")
+        if since is not None and since < operator.since[0]:
+            raise UnsupportedOperator(
+                f"version {since} of {call.op} is older than {operator.since[0]}, the oldest here"
+            )
 
     def _add(self, scope: Scope, call: Call, attributes: Attributes) -> Node:
         if not any(call.outputs):

@@ -73,7 +73,7 @@ def _parse(data: bytes, label: str) -> Any:
 
 
 def opsets_of(imports: Any) -> dict[str, int]:
-    """Domain to version. Raises ModelError where a domain is imported at two versions or at none."""
+    """Domain to version. Raises ModelError where a domain is imported at two versions, or at one not known here."""
     opsets: dict[str, int] = {}
     for entry in imports:
         domain = domain_of(entry.domain)
@@ -81,6 +81,7 @@ def opsets_of(imports: Any) -> dict[str, int]:
             raise ModelError(f"the domain '{domain or 'ai.onnx'}' is imported at version {entry.version}")
         if opsets.setdefault(domain, entry.version) != entry.version:
             raise ModelError(f"the domain '{domain or 'ai.onnx'}' is imported at two versions")
+    check_versions(opsets)
     return opsets
 
 
@@ -92,7 +93,6 @@ def _check(proto: Any) -> dict[str, int]:
     opsets = opsets_of(proto.opset_import)
     if not opsets:
         raise ModelError("the model imports no operator set, so its operators' versions are unknown")
-    check_versions(proto.ir_version, opsets)
     if proto.ir_version > NEWEST_IR:
         log.warning(
             "%s: IR version %d is newer than %d, the newest known here; fields added since are ignored",

@@ -61,9 +61,10 @@ def read_attributes(scope: Scope, proto: Any) -> Attributes:
 
 
 def check_call(call: Call, scope: Scope, attributes: Attributes) -> tuple[int, Schema | None]:
-    """The opset version that governs the node and ONNX's schema for it, None for a foreign domain.
+    """The opset version that governs the node and ONNX's schema for it.
 
-    Raises ModelError for an operator that does not exist at that version, or a call that does not fit its schema.
+    The schema is None for a foreign domain and for an operator that ONNX does not know at that version.
+    Raises ModelError for a call that does not fit its schema.
     """
     version = scope.opsets.get(call.domain)
     if version is None:

@@ -33,7 +33,7 @@ class Schema:
 def schema_of(op_type: str, version: int, domain: str) -> Schema | None:
     """ONNX's schema in force at that opset; None where it has none."""
     try:
-        found = onnx.defs.get_schema(op_type, version, domain)
+        found = onnx.defs.get_schema(op_type, min(version, 2**31 - 1), domain)
     except onnx.defs.SchemaError:
         return None
     attributes = {name: (int(a.type.value), bool(a.required)) for name, a in found.attributes.items()}
@@ -79,14 +79,17 @@ def check_node(op: str, schema: Schema, version: int, inputs: int, outputs: int,
             raise ModelError(f"{op} needs the attribute '{name}'")
 
 
-def check_versions(ir_version: int, opsets: dict[str, int]) -> None:
-    """Raises ModelError for a model whose operators are older or newer than those known here."""
+def check_versions(opsets: dict[str, int]) -> None:
+    """The versions a model or function imports.
+
+    Raises ModelError for operators older or newer than those known here.
+    """
     version = opsets.get("")
     if version is None:
         return
     if version > NEWEST_OPSET:
         raise ModelError(
-            f"opset {version} is newer than {NEWEST_OPSET}, the newest known here (IR version {ir_version})",
+            f"opset {version} is newer than {NEWEST_OPSET}, the newest known here",
             remedy="export the model with an older opset, or update jitopt",
         )
     if version < OLDEST_OPSET:
