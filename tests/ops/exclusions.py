@@ -51,7 +51,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion("Conv", "ONNX Runtime refuses dilations with SAME padding", when=_dilated_same),
     Exclusion("ConvInteger", "ONNX Runtime refuses zero points per channel", when=_channel_zero_points),
     Exclusion("Gemm", NO_KERNEL, "int32"),
-    Exclusion("HardSwish", NO_KERNEL, "float64"),
+    Exclusion("Hardmax HardSwish", NO_KERNEL, "float64"),
     Exclusion("Mish", NO_KERNEL, "float64", range(22, 1000)),
     Exclusion("Relu", NO_KERNEL, "int64"),
 )
