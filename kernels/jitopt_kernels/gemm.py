@@ -35,7 +35,7 @@ from .simd import (
     tile_finish_tail,
     tile_zeros,
 )
-from .tiling import CACHE_BYTES, block_rows, five, make_pick, panel_group, row_blocks
+from .tiling import CACHE_BYTES, block_rows, five, make_pick, merged, panel_group, row_blocks
 
 WIDE_PANELS = 4
 LAYOUTS = ("packed", "rows", "columns")
@@ -76,14 +76,13 @@ def make_gemm(
     wide = _make_wide(lanes, panel, finish)
     copy_panel = _make_copy(lanes, panel, columns)
 
-    @inlined
+    @merged
     def sweep(a, a_row, b, b_row, b_panel, k, low, high, first, last, n, operands, image, offset, y_row):
         """Tiles of rows [low, high) times panels [first, last); b addresses panel `first`."""
         row = low
         while row < high:
             choice = pick(high - row)
-            x, y, p = a + row * a_row, offset + row * y_row, first
-            w = b
+            x, y, p, w = a + row * a_row, offset + row * y_row, first, b
             if choice == one_row:
                 while p + WIDE_PANELS <= last and (p + WIDE_PANELS) * width <= n:
                     wide(x, w, b_row, b_panel, k, operands, image, y + p * step, p * step)
@@ -92,27 +91,28 @@ def make_gemm(
             height = 1
             while p < last:
                 valid, column = n - p * width, p * step
+                at = y + column
                 if choice == 0:
-                    height = tile0(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                    height = tile0(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
                 elif choice == 1:
-                    height = tile1(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                    height = tile1(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
                 elif choice == 2:
-                    height = tile2(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                    height = tile2(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
                 elif choice == 3:
-                    height = tile3(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                    height = tile3(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
                 else:
-                    height = tile4(x, a_row, w, b_row, k, operands, image, y + column, y_row, column, valid)
+                    height = tile4(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
                 p += 1
                 w += b_panel
             row += height
 
-    @inlined
+    @merged
     def gemm(
         a, a_outer, a_inner, a_row, b, b_outer, b_inner, b_row, outer, inner, m, n, k, y_inner, y_row, scratch,
         operands, tid, nthreads,
     ):  # fmt: skip
-        panels, blocks = (n + width - 1) // width, row_blocks(m, tallest)
-        group = panel_group(panels, k * step, blocks * outer * inner, nthreads, cache_bytes)
+        panels, blocks, panel_bytes = (n + width - 1) // width, row_blocks(m, tallest), k * step
+        group = panel_group(panels, panel_bytes, blocks * outer * inner, nthreads, cache_bytes)
         if not packed:
             group = min(group, SCRATCH_PANELS)
         groups = (panels + group - 1) // group
@@ -120,25 +120,22 @@ def make_gemm(
         while unit < end:
             count = min(blocks - unit % blocks, end - unit)
             low, high = block_rows(unit % blocks, count, m, tallest)
-            which = unit // blocks
-            first = which % groups * group
+            batch, first = unit // blocks // groups, unit // blocks % groups * group
             last = min(first + group, panels)
-            i, j = which // groups // inner, which // groups % inner
-            x, w = a + i * a_outer + j * a_inner, b + i * b_outer + j * b_inner
+            i, j = batch // inner, batch % inner
+            x, w, y = a + i * a_outer + j * a_inner, b + i * b_outer + j * b_inner, j * y_inner
             if packed:
-                w += first * k * step
-                sweep(x, a_row, w, step, k * step, k, low, high, first, last, n, operands, i, j * y_inner, y_row)
+                w += first * panel_bytes
+                sweep(x, a_row, w, step, panel_bytes, k, low, high, first, last, n, operands, i, y, y_row)
             else:
+                # Panels [first, whole) are read in place, [whole, last) are copied.
                 whole = first if columns or high - low >= copy_from_rows else max(first, min(last, n // width))
-                if whole > first:
-                    w0 = w + first * step
-                    sweep(x, a_row, w0, b_row, step, k, low, high, first, whole, n, operands, i, j * y_inner, y_row)
-                if whole < last:
-                    for p in range(whole, last):
-                        copy_panel(w, b_row, k, p * width, n, scratch + (p - whole) * k * step)
-                    sweep(
-                        x, a_row, scratch, step, k * step, k, low, high, whole, last, n, operands, i, j * y_inner, y_row
-                    )
+                for p in range(whole, last):
+                    copy_panel(w, b_row, k, p * width, n, scratch + (p - whole) * panel_bytes)
+                at, between, along, begin, stop = w + first * step, step, b_row, first, whole
+                for _ in range(2):
+                    sweep(x, a_row, at, along, between, k, low, high, begin, stop, n, operands, i, y, y_row)
+                    at, between, along, begin, stop = scratch, panel_bytes, step, whole, last
             unit += count
 
     return gemm

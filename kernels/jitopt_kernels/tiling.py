@@ -12,12 +12,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from numba import njit
+
 from .simd import inlined
 
 MAX_HEIGHTS = 5
 MAX_HEIGHT = 16
 # Weights of one cache block: they are used again for every tile of rows, so they should stay in half of an L2 cache.
 CACHE_BYTES = 256 * 1024
+# For functions called from one place: their statements become the caller's. Each level of compiled functions below a
+# kernel is optimised and emitted again with everything under it, so tiles sit directly under the kernel.
+merged = njit(inline="always")
 _LATENCY, _PER_CYCLE, _TILE_OVERHEAD = 4, 2, 0.4
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +21,14 @@ def address(array: Any) -> int:
 
 def caller(template: Any) -> Callable[..., None]:
     """call(words, operands, nthreads): run every share of a template, one after the other, last thread first."""
-
-    @njit(error_model="numpy")
-    def share_of(words, operands, tid, nthreads):
-        template(*words, operands, tid, nthreads)
+    count = len(inspect.signature(template.py_func).parameters) - 3
+    words_ = ", ".join(f"words[{i}]" for i in range(count))
+    names = {"template": template}
+    exec(f"def share_of(words, operands, tid, nthreads): template({words_}, operands, tid, nthreads)", names)
+    share_of = njit(error_model="numpy")(names["share_of"])
 
     def call(words: Any, operands: Any, nthreads: int = 1) -> None:
+        assert len(words) == count, f"{len(words)} words for {count} parameters"
         words, operands = tuple(int(w) for w in words), tuple(int(w) for w in operands)
         for tid in reversed(range(nthreads)):
             share_of(words, operands, tid, nthreads)
