@@ -31,6 +31,7 @@ from jitopt.ops import (
     suppression,
     variadic,
     views,
+    window,
 )
 from jitopt.ops.registry import find, operator_of, operators, register
 
@@ -69,4 +70,5 @@ __all__ = [
     "suppression",
     "variadic",
     "views",
+    "window",
 ]
