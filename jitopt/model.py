@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -42,6 +43,7 @@ class CompiledModel:
     kernels: dict[KernelSpec, CompiledKernel]
     library: KernelLibrary
     seconds: dict[str, float] = field(default_factory=dict)
+    original_types: dict[str, int] = field(default_factory=dict)
 
     def addresses(self) -> dict[KernelSpec, int]:
         """Address of every spec's code."""
@@ -67,6 +69,7 @@ def compile_model(
         seconds[stage], start = now - start, now
 
     infer(graph)
+    original = Counter(node.op for node in graph)
     report = OptimizeReport()
     if options.optimize:
         report = optimize(graph, precision=options.precision, gelu=options.gelu, disable=options.disable)
@@ -85,4 +88,4 @@ def compile_model(
         kernels[spec] = compiled[source.key]
         library.add(source.key, compiled[source.key].object)
     lap("load")
-    return CompiledModel(program, options, report, kernels, library, seconds)
+    return CompiledModel(program, options, report, kernels, library, seconds, dict(original))

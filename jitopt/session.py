@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from jitopt.errors import FeedError, ShapeError
-from jitopt.ir.dims import Expr
+from jitopt.explain import Explanation, Kernel, Memory, kernels_of, memory_of
 from jitopt.ir.graph import Metadata
 from jitopt.ir.types import OptionalType, SequenceType, TensorType, Type
-from jitopt.lower.program import OUTPUT, Port
+from jitopt.lower.program import Port
 from jitopt.model import CompiledModel
 from jitopt.runtime.executor import Executor
 from jitopt.runtime.feeds import read_feeds
@@ -88,6 +88,24 @@ class Session:
                 raise ShapeError(f"out for {port.name!r} must be a contiguous writable array of {tensor}")
         return arrays
 
+    # what was done ----------------------------------------------------------------------------------------------
+    def explain(self) -> Explanation:
+        """Passes, groups, kernels and host steps; print it, or take `as_dict()`."""
+        return Explanation(self._model)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The distinct compiled kernels, with source and assembly."""
+        return kernels_of(self._model)
+
+    def memory(self, feeds: Mapping[str, Any] | None = None) -> Memory:
+        """Pool and weights, for the shapes of `feeds`, or of the last run (or static shapes) without them.
+
+        Raises ShapeError where no shapes are known yet.
+        """
+        inputs = None if feeds is None else read_feeds(self._program.inputs, feeds, self._program.name)
+        return memory_of(self._model, self._executor.plans(inputs))
+
     # what the model is ------------------------------------------------------------------------------------------
     def get_inputs(self) -> list[NodeArg]:
         """The inputs, initialisers not among them."""
@@ -132,4 +150,4 @@ def shape_names(type: Type) -> list[int | str | None] | None:
     return [d if isinstance(d, int) else (None if str(d).startswith("?") else str(d)) for d in type.shape]
 
 
-__all__ = ["OUTPUT", "Expr", "ModelMetadata", "NodeArg", "RunOptions", "Session"]
+__all__ = ["ModelMetadata", "NodeArg", "RunOptions", "Session"]

@@ -13,6 +13,7 @@ from jitopt.ir.graph import Graph, Layout, Value
 from jitopt.lower.loops import value_shape
 from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Step
 from jitopt.lower.spec import KernelSpec
+from jitopt.lower.tables import Table
 
 if TYPE_CHECKING:
     from jitopt_kernels.targets import Target
@@ -30,6 +31,7 @@ class Context:
         self.lanes = target.lanes
         self._addresses: dict[Value, Address] = {}
         self._packed: dict[Any, Buffer] = {}
+        self._alive: list[Array] = []
 
     # where values live ------------------------------------------------------------------------------------------
     def address(self, value: Value) -> Address:
@@ -68,20 +70,17 @@ class Context:
         if found is None:
             packed = np.ascontiguousarray(packing(array))
             found = Buffer(f"c{len(self._packed)}", CONSTANT, packed.nbytes, packed)
-            found.fill = array  # keeps `array` alive, so that its id stays its own
+            self._alive.append(array)  # so that its id stays its own
             self._packed[full] = found
         return found
 
     def table(self, value: Value) -> Buffer:
         """A buffer of the value's contents, evaluated when shapes are bound."""
-        contents, dtype = value.content, value.dtype.numpy
+        contents = value.content
         assert contents is not None
-
-        def fill(evaluate: Callable[[Dim], int]) -> Array:
-            flat = [evaluate(d) for d in contents.ravel()]
-            return np.array(flat, dtype).reshape(contents.shape)
-
-        return Buffer(value.name, TABLE, contents.size * value.dtype.itemsize, fill=fill, type=value.tensor)
+        elements = Table("elements", (value.dtype.name, *contents.ravel()))
+        size = contents.size * value.dtype.itemsize
+        return Buffer(value.name, TABLE, size, table=elements, type=value.tensor)
 
     # steps ------------------------------------------------------------------------------------------------------
     def step(

@@ -67,7 +67,8 @@ def product_of(node: Node) -> Product | None:
         return None
     pad = 2 - len(nest.extents)
     outer, inner = (*(1,) * pad, *nest.extents)
-    (ao, ai), (bo, bi), (yo, yi) = ((*(0,) * pad, *s) for s in nest.strides)
+    none: Strides = (0,) * pad
+    (ao, ai), (bo, bi), (yo, yi) = (none + s for s in nest.strides)
     layout = "columns" if transposed else "rows"
     return Product(m, n, k, (outer, inner), (ao, ai, k), (bo, bi, b_shape[-1]), (yo, yi, n), layout)
 
@@ -96,13 +97,21 @@ class Gemm(Template):
         if found is None:
             return "the batch axes do not merge into two loops"
         addend = node.input(2)
-        if addend is not None and epilogue.access(addend, node.output, found.image_axes) is None and not _single(addend):
+        if (
+            addend is not None
+            and epilogue.access(addend, node.output, found.image_axes) is None
+            and not _single(addend)
+        ):
             return "C is neither a row vector, a number nor a whole matrix"
         return None
 
     def absorbs(self, group: Group, node: Node, where: str) -> bool:
         found = product_of(group.anchor)
-        return where == "after" and found is not None and epilogue.absorbs(group, node, group.anchor.output, found.image_axes)
+        return (
+            where == "after"
+            and found is not None
+            and epilogue.absorbs(group, node, group.anchor.output, found.image_axes)
+        )
 
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor

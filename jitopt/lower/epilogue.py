@@ -61,7 +61,11 @@ def absorbs(group: Group, node: Node, output: Value, image_axes: int) -> bool:
         return False
     kinds = {v.dtype.name for v in (*node.inputs, *node.outputs) if v is not None and isinstance(v.type, TensorType)}
     if not kinds <= _REGISTERS or node.output.dtype.name != "float32" or operator_of(node).formula is None:
-        return node.op in ("Clip", "Identity", "Gelu") and kinds <= _REGISTERS and _operands_fit(group, node, output, image_axes)
+        return (
+            node.op in ("Clip", "Identity", "Gelu")
+            and kinds <= _REGISTERS
+            and _operands_fit(group, node, output, image_axes)
+        )
     return _operands_fit(group, node, output, image_axes)
 
 

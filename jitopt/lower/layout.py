@@ -157,7 +157,7 @@ class _Assigner:
         found = self._twins.get((value, Layout(-1)))
         if found is None:
             assert value.constant is not None
-            found = self.graph.constant(np.reshape(value.constant, shape), name=f"{value.name}/full")  # type: ignore[arg-type]
+            found = self.graph.constant(np.reshape(value.constant, shape), name=f"{value.name}/full")
             self._twins[value, Layout(-1)] = found
         return found
 

@@ -14,12 +14,10 @@ from jitopt.lower import templates as _templates  # noqa: F401  (registers every
 from jitopt.lower.context import Context
 from jitopt.lower.groups import Group, form_groups
 from jitopt.lower.program import (
-    CONSTANT,
     HOST,
     INPUT,
     OUTPUT,
     POOL,
-    TABLE,
     Address,
     Buffer,
     HostStep,
@@ -157,17 +155,9 @@ def _assign_kinds(parts: list[Segment | HostStep], outputs: Iterable[Port]) -> N
     """Pool buffers that more than one part touches live outside the pool."""
     touched: dict[Buffer, set[int]] = {}
     for index, part in enumerate(parts):
-        buffers: Iterable[Buffer | None]
-        if isinstance(part, Segment):
-            buffers = part.buffers()
-        else:
-            buffers = (*part.inputs, *part.captures, *part.outputs)
-        for buffer in buffers:
+        for buffer in part.buffers():
             if buffer is not None:
                 touched.setdefault(buffer, set()).add(index)
     for buffer, where in touched.items():
         if buffer.kind == POOL and (len(where) > 1 or isinstance(parts[next(iter(where))], HostStep)):
             buffer.kind = HOST
-
-
-__all__ = ["CONSTANT", "TABLE", "is_shape_only", "is_view", "lower"]

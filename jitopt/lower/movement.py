@@ -14,6 +14,7 @@ from jitopt.ir.graph import Node, Value
 from jitopt.lower.loops import Strides, broadcast_strides, contiguous_strides, inner_kind, merge_axes, value_shape
 from jitopt.lower.program import TABLE, Address, Buffer, Step
 from jitopt.lower.spec import KernelSpec, table, unique
+from jitopt.lower.tables import Table
 from jitopt.lower.template import Template, serve, unusable
 from jitopt.ops import operator_of
 from jitopt.ops.arrange import permutation
@@ -253,8 +254,8 @@ class Pad(Template):
         size = x.dtype.itemsize
         tables = []
         for a in range(rank):
-            fill_table = _pad_table(attrs.mode, x.shape[a], y.shape[a], before[a], strides[a] * size)
-            tables.append(Buffer(f"{node.name}.t{a}", TABLE, y.shape[a] * 8, fill=fill_table))
+            window = Table("window", (attrs.mode, x.shape[a], y.shape[a], before[a], strides[a] * size))
+            tables.append(Buffer(f"{node.name}.t{a}", TABLE, y.shape[a] * 8, table=window))
         fill = node.input(2)
         word = _fill_word(np.zeros(1, x.dtype.numpy) if fill is None else fill.constant.astype(x.dtype.numpy))  # type: ignore[union-attr]
         words = ("x", "y", "fill", *(f"t{a}" for a in range(rank)), *(f"n{a}" for a in range(rank)))
@@ -267,24 +268,6 @@ def _fill_word(array: np.ndarray[Any, Any]) -> int:
     """The element's bytes as the word that a take stores."""
     raw = array.reshape(1).view({1: np.uint8, 4: np.int32, 8: np.int64}[array.dtype.itemsize])
     return int(raw[0])
-
-
-def _pad_table(mode: str, extent: Dim, full: Dim, before: Dim, step: Dim) -> Callable[[Any], np.ndarray[Any, Any]]:
-    def fill(evaluate: Callable[[Dim], int]) -> np.ndarray[Any, Any]:
-        n = evaluate(extent)
-        at = np.arange(evaluate(full), dtype=np.int64) - evaluate(before)
-        outside = (at < 0) | (at >= n)
-        if mode == "edge":
-            at = at.clip(0, max(n - 1, 0))
-        elif mode == "wrap":
-            at = at % max(n, 1)
-        elif mode == "reflect":
-            period = max(2 * (n - 1), 1)
-            at = np.abs((at + n - 1) % period - (n - 1))
-        at = at * evaluate(step)
-        return np.where(outside, -1, at) if mode == "constant" else at
-
-    return fill
 
 
 class Reorder(Template):

@@ -16,6 +16,7 @@ from jitopt.ir.dims import Dim
 from jitopt.ir.graph import Metadata, Node
 from jitopt.ir.types import TensorType, Type
 from jitopt.lower.spec import KernelSpec
+from jitopt.lower.tables import Table
 
 POOL, CONSTANT, INPUT, OUTPUT, HOST, TABLE = "pool", "constant", "input", "output", "host", "table"
 
@@ -26,14 +27,14 @@ class Buffer:
 
     constant  `array` holds the bytes           input, output  the caller's arrays
     pool      planned, shared over time         host  passed between segments and host steps, outside the pool
-    table     small integers computed at bind time by `fill(environment) -> array`
+    table     small integers computed at bind time, as `table` says
     """
 
     name: str
     kind: str
     size: Dim
     array: np.ndarray[Any, Any] | None = None
-    fill: Any = None
+    table: Table | None = None
     type: TensorType | None = None
 
     def __str__(self) -> str:
@@ -99,6 +100,9 @@ class HostStep:
     captures: tuple[Buffer, ...]
     outputs: tuple[Buffer | None, ...]
     reason: str = ""
+
+    def buffers(self) -> Iterator[Buffer]:
+        return iter(b for b in (*self.inputs, *self.captures, *self.outputs) if b is not None)
 
 
 @dataclass(eq=False, slots=True)

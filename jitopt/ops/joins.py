@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from jitopt.errors import ModelError
 from jitopt.ir.dims import Dim, Shape, symbols
-from jitopt.ir.graph import Node, Value
+from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import OptionalType, SequenceType, TensorType, Type
 from jitopt.ops.contents import fresh
 
@@ -76,3 +76,16 @@ def outside(node: Node, output: int, type: Type | None, visible: set[str]) -> Ty
         return d if symbols(d) <= visible else fresh(node, axis, output)
 
     return type.with_shape(tuple(kept(axis, d) for axis, d in enumerate(type.shape)))
+
+
+def leaving(node: Node, graph: Graph) -> list[Type | None]:
+    """Types of the subgraph's outputs, in terms of what can be seen outside."""
+    visible = visible_symbols(node.operands)
+    return [outside(node, i, value.type, visible) for i, value in enumerate(graph.outputs)]
+
+
+def typed(node: Node, output: int, type: Type | None) -> Type:
+    """`type`, which must be known. Raises ModelError otherwise."""
+    if type is None:
+        raise ModelError(f"the type of output {output} of {node.op} is not known", node=node.name)
+    return type

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal
 
 from jitopt.errors import JitoptError
 from jitopt.ir.graph import Graph, Node, walk
+from jitopt.ir.verifier import verify
+from jitopt.ops.registry import find
 from jitopt.passes.infer import infer
 
 Exactness = Literal["bit-exact", "bounded", "approximate"]
@@ -100,8 +102,10 @@ class Pass(ABC):
         if result.changes:
             try:
                 infer(graph)
+                if context.check:
+                    verify(graph, find)
             except JitoptError as error:
-                raise PassError(f"pass '{self.name}' left a graph that cannot be typed: {error}") from error
+                raise PassError(f"pass '{self.name}' left a graph that is not valid: {error}") from error
         return result
 
     @abstractmethod

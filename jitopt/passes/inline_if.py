@@ -47,6 +47,8 @@ def inline(graph: Graph, node: Node, body: Graph) -> None:
             inner.op, [outer(v) for v in inner.inputs], outputs=[here[v] for v in inner.outputs], name=name,
             captures=captures, **inner.attrs,
         )  # fmt: skip
+        for index in range(len(inner.inputs)):
+            inner.set_input(index, None)  # the body is gone: its constants are read from here now
     for old, value in zip(node.outputs, body.outputs, strict=True):
         new = outer(value)
         assert new is not None

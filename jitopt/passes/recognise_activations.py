@@ -53,11 +53,11 @@ class RecogniseActivations(RulePass):
                 continue
             if not same_type(found["x"], node.output):
                 return Refusal("its constants broadcast x")
-            attrs: dict[str, object] = {}
             if op == "HardSigmoid":
-                attrs = {"alpha": 1 / 6, "beta": 0.5}
+                new = build.add(op, [found["x"]], alpha=1 / 6, beta=0.5)
             elif "alpha" in found.numbers:
-                attrs = {"alpha": found.numbers["alpha"]}
-            new = build.add(op, [found["x"]], **attrs)
+                new = build.add(op, [found["x"]], alpha=found.numbers["alpha"])
+            else:
+                new = build.add(op, [found["x"]])
             return Replacement({node.output: new}, f"{len(found.nodes)} nodes => {op}")
         return refusal

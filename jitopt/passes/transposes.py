@@ -14,7 +14,7 @@ from jitopt.ir.graph import Node, Value
 from jitopt.ops.operator import Kind
 from jitopt.ops.registry import operator_of
 from jitopt.passes.base import Refusal
-from jitopt.passes.facts import attribute, inner_use_only, numeric_constant, shape_of
+from jitopt.passes.facts import attribute, inner_use_only, shape_of
 from jitopt.passes.rules import Builder, Replacement, RulePass
 from jitopt.passes.views import reshape_operand
 
@@ -86,7 +86,12 @@ def _passes(node: Node) -> bool:
         return False
     if node.op in _ALONG_AXIS:
         return True
-    return operator_of(node).kind is Kind.MAP and any(v is not None and v.constant is None for v in node.inputs)
+    operator = operator_of(node)
+    return (
+        operator.kind is Kind.MAP
+        and "axis" not in operator.attributes
+        and any(v is not None and v.constant is None for v in node.inputs)
+    )
 
 
 def _inner(value: Value, depth: int) -> Node | None:

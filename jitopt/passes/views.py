@@ -103,7 +103,8 @@ class ConstantShapes(RulePass):
 
 def _expand_operand(dims: list[Dim], source: Shape) -> list[int] | None:
     """Expand's operand, 1 standing for an extent the input has already."""
-    padded: list[Dim] = [1] * (len(dims) - len(source)) + list(source)
+    ones: list[Dim] = [1] * (len(dims) - len(source))
+    padded = [*ones, *source]
     if len(padded) != len(dims):
         return None
     out = [1 if d == s else d for d, s in zip(dims, padded, strict=True)]

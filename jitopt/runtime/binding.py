@@ -146,7 +146,8 @@ class _WordWriter:
 
     def _table(self, buffer: Buffer) -> int:
         if buffer not in self._filled:
-            array = np.ascontiguousarray(buffer.fill(self._environment))
+            assert buffer.table is not None
+            array = np.ascontiguousarray(buffer.table.fill(self._environment))
             self.tables.append(array)
             self._filled[buffer] = int(array.ctypes.data)
         return self._filled[buffer]

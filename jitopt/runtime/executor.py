@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from jitopt.errors import ExecutionError, MemoryLimitError, RunCancelled
+from jitopt.errors import ExecutionError, MemoryLimitError, RunCancelled, ShapeError
 from jitopt.ir.dims import Environment
 from jitopt.ir.interpreter import Interpreter
 from jitopt.ir.types import TensorType
-from jitopt.lower.program import CONSTANT, OUTPUT, TABLE, Buffer, Port, Program, Segment
+from jitopt.lower.program import CONSTANT, OUTPUT, Buffer, Port, Program, Segment
 from jitopt.lower.spec import KernelSpec
 from jitopt.ops import find
 from jitopt.runtime.binding import Binding, SegmentPlan, allocate_pool, plan_segment
@@ -83,6 +83,25 @@ class Executor:
             frame.plans[index] = found
         return found
 
+    def plans(self, inputs: Sequence[Any] | None) -> list[SegmentPlan]:
+        """Plans of all segments for these inputs; without inputs for the latest shapes, or the program's static ones.
+
+        Raises ShapeError where the shapes are not known.
+        """
+        if inputs is None and self._frames:
+            frame = next(reversed(self._frames.values()))
+        else:
+            values = {} if inputs is None else bind_symbols(self.program.inputs, inputs)
+            key = tuple(getattr(a, "shape", None) for a in inputs or ())
+            frame = self.frame(key, values) if inputs is not None else Frame(Environment(values))
+        segments = [i for i, part in enumerate(self.program.parts) if isinstance(part, Segment)]
+        try:
+            return [self.plan(frame, i) for i in segments]
+        except KeyError as error:
+            raise ShapeError(
+                f"the extent {error} is not known", model=self.program.name, remedy="run the session, or give feeds"
+            ) from None
+
     # running ----------------------------------------------------------------------------------------------------
     def run(
         self, inputs: Sequence[Any], outputs: Sequence[Port], out: Sequence[Any] | None = None,
@@ -139,8 +158,10 @@ class Executor:
         self, port: Port, arrays: Arrays, environment: Environment, index: int, out: Sequence[Any] | None
     ) -> Any:  # fmt: skip
         array = arrays.get(port.buffer)
-        if array is None and port.buffer.kind in (CONSTANT, TABLE):
-            array = port.buffer.array if port.buffer.kind == CONSTANT else port.buffer.fill(environment)
+        if array is None and port.buffer.table is not None:
+            array = port.buffer.table.fill(environment)
+        elif array is None and port.buffer.kind == CONSTANT:
+            array = port.buffer.array
         if not isinstance(port.type, TensorType) or not isinstance(array, np.ndarray):
             return array
         first = next(p for p in self.program.outputs if p.buffer is port.buffer)
@@ -152,4 +173,3 @@ class Executor:
             out[index][...] = found
             return out[index]
         return found.copy()
-

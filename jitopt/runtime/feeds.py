@@ -54,7 +54,9 @@ def _convert(name: str, type: Type, feed: Any) -> Any:
     if isinstance(feed, np.ndarray):
         array = feed
         if array.dtype.newbyteorder("=") != dtype and not (dtype == object and array.dtype.kind in "US"):
-            raise FeedError(f"input {name!r} takes {type.dtype}, the feed is {array.dtype}", remedy="convert it with astype")
+            raise FeedError(
+                f"input {name!r} takes {type.dtype}, the feed is {array.dtype}", remedy="convert it with astype"
+            )
     else:
         try:
             array = np.asarray(feed)

@@ -10,7 +10,7 @@ from jitopt.ir.dims import Environment, Expr, symbols
 from jitopt.ir.graph import Value
 from jitopt.ir.interpreter import Interpreter
 from jitopt.ir.types import TensorType
-from jitopt.lower.program import CONSTANT, TABLE, Buffer, HostStep
+from jitopt.lower.program import CONSTANT, Buffer, HostStep
 
 
 def run_host_step(
@@ -43,9 +43,9 @@ def run_host_step(
 
 def _array(value: Value, buffer: Buffer, arrays: dict[Buffer, Any], environment: Environment) -> Any:
     """The array of a value that lives in a buffer, under the value's own shape."""
-    if buffer.kind == TABLE:
-        return buffer.fill(environment)
-    found = buffer.array if buffer.kind == CONSTANT else arrays[buffer]
+    found: Any = buffer.array if buffer.kind == CONSTANT else arrays.get(buffer)
+    if buffer.table is not None:
+        found = buffer.table.fill(environment)
     if isinstance(found, np.ndarray) and isinstance(value.type, TensorType) and value.type.shape is not None:
         return found.reshape(environment.shape(value.type.shape))
     return found

@@ -1,0 +1,57 @@
+"""Small integer arrays that kernels read and that depend on shapes only: declared as data, filled at bind time.
+
+A Table names its kind and arguments (dims, strings, floats); `FILLS` says how each kind is computed. So a program with
+tables prints, parses back and can be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitopt.ir.dims import Expr
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`kind` of FILLS and its arguments: ints, expressions, floats or strings."""
+
+    kind: str
+    args: tuple[Any, ...]
+
+    def fill(self, evaluate: Callable[[Any], int]) -> Array:
+        """The array, expressions evaluated."""
+        return FILLS[self.kind](*(evaluate(a) if isinstance(a, Expr) else a for a in self.args))
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(map(str, self.args))})"
+
+
+def _elements(dtype: str, *values: int) -> Array:
+    """Contents of a shape tensor, flat."""
+    return np.array(values, dtype)
+
+
+def _window(mode: str, extent: int, full: int, before: int, step: int) -> Array:
+    """Byte offsets along one padded axis: where element i of `full` comes from, -1 where it lies outside.
+
+    `mode` is ONNX's Pad mode, `before` the elements added in front (negative: taken away), `step` bytes an element.
+    """
+    at = np.arange(full, dtype=np.int64) - before
+    outside = (at < 0) | (at >= extent)
+    if mode == "edge":
+        at = at.clip(0, max(extent - 1, 0))
+    elif mode == "wrap":
+        at = at % max(extent, 1)
+    elif mode == "reflect":
+        period = max(2 * (extent - 1), 1)
+        at = np.abs((at + extent - 1) % period - (extent - 1))
+    return np.where(outside, -1, at * step) if mode == "constant" else at * step
+
+
+FILLS: dict[str, Callable[..., Array]] = {"elements": _elements, "window": _window}
