@@ -42,7 +42,10 @@ def with_weights(model: onnx.ModelProto, seed: int = SEED) -> onnx.ModelProto:
 
 
 def picture(seed: int = SEED, size: int = SIZE) -> Array:
-    """A synthetic picture [1, 3, size, size] of mean 0 and deviation 1: noise of every scale from 2 pixels up."""
+    """A synthetic picture [1, 3, size, size] of mean 0 and deviation 1.
+
+    Noise with as much energy in every octave of scale, from 2 pixels up, as photographs have.
+    """
     rng = np.random.default_rng(seed)
     image = np.zeros((3, size, size))
     cells = 2
@@ -51,7 +54,7 @@ def picture(seed: int = SEED, size: int = SIZE) -> Array:
         places = np.arange(size) * cells / size
         low, share = places.astype(int), places % 1
         rows = coarse[:, low] * (1 - share)[:, None] + coarse[:, low + 1] * share[:, None]
-        image += (rows[:, :, low] * (1 - share) + rows[:, :, low + 1] * share) / cells**0.5
+        image += rows[:, :, low] * (1 - share) + rows[:, :, low + 1] * share
         cells *= 2
     return ((image - image.mean()) / image.std()).astype(np.float32)[None]
 

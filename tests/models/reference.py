@@ -46,8 +46,14 @@ def reference(path: Path, feeds: Feeds, outputs: Sequence[str] | None = None) ->
 
 def with_outputs(model: Path | onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
     """A copy of the model that also puts out the named tensors; those that are outputs already stay as they are."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(onnx.load(model) if isinstance(model, Path) else model)
+    copy = onnx.load(model) if isinstance(model, Path) else clone(model)
     there = {value.name for value in copy.graph.output}
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs if name not in there)
+    return copy
+
+
+def clone(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy to edit."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
     return copy

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import onnx
 from onnx import helper
 
-from .reference import Feeds, Reference
+from .reference import Feeds, Reference, clone
 
 ACTIVATIONS = frozenset({"Softmax", "Sigmoid", "LogSoftmax"})
-PASSING = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice"})
+PASSING = frozenset(
+    {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "ReduceMean"}
+)
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "ConvInteger"})
 MATMULS = frozenset({"Gemm", "MatMul", "MatMulInteger", "Einsum"})
 
@@ -65,8 +67,7 @@ def masked(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.Mode
 
     The mask (float32) broadcasts over the channel axis: [C, 1, 1] for a 2-D convolution, [C] for a matrix product.
     """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = clone(model)
     chosen = {node.output[0] for node in nodes}
     edited: list[onnx.NodeProto] = []
     for node in copy.graph.node:
@@ -92,16 +93,15 @@ def mask_shape(node: onnx.NodeProto, output_shape: Sequence[int]) -> list[int]:
 def without_ifs(model: onnx.ModelProto, feeds: Feeds) -> onnx.ModelProto:
     """A copy in which every If (also nested) is replaced by the branch that these feeds take.
 
-    Names of a branch that clash with names outside get a prefix; the If's outputs keep their names.
+    Names inside a branch get a prefix, as another branch may use them too; the If's outputs keep their names.
     """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = clone(model)
     count = 0
     while (place := next((i for i, node in enumerate(copy.graph.node) if node.op_type == "If"), None)) is not None:
         node = copy.graph.node[place]
         taken = "then_branch" if bool(Reference(copy, [node.input[0]]).run(feeds)[0]) else "else_branch"
         branch = next(attribute.g for attribute in node.attribute if attribute.name == taken)
-        spliced = _renamed(branch, copy.graph, f"if{count}/")
+        spliced = _prefixed(branch, f"if{count}/")
         count += 1
         nodes = [*copy.graph.node[:place], *spliced.node]
         for inside, outside in zip(spliced.output, node.output, strict=True):
@@ -114,15 +114,12 @@ def without_ifs(model: onnx.ModelProto, feeds: Feeds) -> onnx.ModelProto:
     return copy
 
 
-def _renamed(branch: onnx.GraphProto, outer: onnx.GraphProto, prefix: str) -> onnx.GraphProto:
-    """A copy of a branch whose own names clash with none of the outer graph's."""
+def _prefixed(branch: onnx.GraphProto, prefix: str) -> onnx.GraphProto:
+    """A copy of a branch in which every name of its own has a prefix."""
     copy = onnx.GraphProto()
     copy.CopyFrom(branch)
-    taken = {value.name for value in [*outer.input, *outer.initializer]}
-    taken.update(name for node in outer.node for name in node.output)
     own = {name for node in copy.node for name in node.output} | {each.name for each in copy.initializer}
-    names = {name: prefix + name for name in own & taken}
-    _rename(copy, names)
+    _rename(copy, {name: prefix + name for name in own if name})
     return copy
 
 
