@@ -4,9 +4,10 @@ A formula takes registers (Vec, Mask), scalars, or with the JIT off NumPy arrays
 come after the tensors as scalars. Nothing here loads or stores: kernels do, whole registers or masked tails.
 """
 
-from . import activation, arithmetic, logic
+from . import activation, arithmetic, logic, maths
 from .activation import *  # noqa: F403
 from .arithmetic import *  # noqa: F403
 from .logic import *  # noqa: F403
+from .maths import *  # noqa: F403
 
-__all__ = sorted([*activation.__all__, *arithmetic.__all__, *logic.__all__])
+__all__ = sorted([*activation.__all__, *arithmetic.__all__, *logic.__all__, *maths.__all__])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jitopt_kernels.simd import absolute, erf, exp, expm1, inlined, log1p, maximum, select, sigmoid, tanh
+from jitopt_kernels.simd import absolute, erf, exp, expm1, inlined, log1p, maximum, select, sigmoid
 
 _HALF, _ONE, _TWO, _SIXTH = (np.float32(value) for value in (0.5, 1, 2, 1 / 6))
 _SQRT_HALF = np.float32(np.sqrt(0.5))
@@ -157,11 +157,9 @@ __all__ = [
     "relu",
     "selu",
     "shrink",
-    "sigmoid",
     "silu",
     "softplus",
     "softsign",
     "swish",
-    "tanh",
     "thresholded_relu",
 ]

@@ -11,21 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitopt_kernels.simd import absolute as abs
-from jitopt_kernels.simd import (
-    ceil,
-    convert,
-    erf,
-    exp,
-    floor,
-    inlined,
-    log,
-    maximum,
-    minimum,
-    reciprocal,
-    rint,
-    select,
-    sqrt,
-)
+from jitopt_kernels.simd import ceil, convert, floor, inlined, maximum, minimum, rint, select, sqrt
 from jitopt_kernels.simd import convert as cast
 from jitopt_kernels.simd import divide as div
 from jitopt_kernels.simd import rint as round
@@ -146,24 +132,19 @@ __all__ = [
     "ceil",
     "dequantize",
     "div",
-    "erf",
-    "exp",
     "floor",
     "identity",
-    "log",
     "maximum",
     "minimum",
     "mul",
     "neg",
     "quantize_int8",
     "quantize_uint8",
-    "reciprocal",
     "round",
     "rsqrt",
     "shift_left",
     "shift_right",
     "sign",
-    "sqrt",
     "square",
     "sub",
 ]

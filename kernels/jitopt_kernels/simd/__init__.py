@@ -12,6 +12,7 @@ from .elementwise import (
     bitcast,
     ceil,
     convert,
+    convert_like,
     copysign,
     floor,
     fma,
@@ -25,7 +26,8 @@ from .elementwise import (
 )
 from .errorfunction import erf
 from .exponential import exp, expm1, reciprocal, sigmoid, tanh
-from .floatbits import polynomial
+from .floatbits import lookup, polynomial
+from .hyperbolic import acosh, asinh, atanh, cosh, sinh
 from .lanes import all_lanes, any_lane, hmax, hmin, hsum, iota, splat, tail_mask
 from .logarithm import log, log1p
 from .memory import (
@@ -40,8 +42,10 @@ from .memory import (
     store_masked,
     store_scalar,
 )
+from .power import fmod, mod, pow
+from .registers import Mask, Tile, Vec
 from .tile import rank1, tile_finish, tile_finish_tail, tile_get, tile_zeros
-from .types import Mask, Tile, Vec
+from .trigonometry import acos, asin, atan, cos, sin, tan
 
 __all__ = [
     "DTYPES",
@@ -50,13 +54,22 @@ __all__ = [
     "Tile",
     "Vec",
     "absolute",
+    "acos",
+    "acosh",
     "all_lanes",
     "any_lane",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
     "bitcast",
     "ceil",
     "compare_exchange",
     "convert",
+    "convert_like",
     "copysign",
+    "cos",
+    "cosh",
     "device",
     "divide",
     "erf",
@@ -64,6 +77,7 @@ __all__ = [
     "expm1",
     "floor",
     "fma",
+    "fmod",
     "gather",
     "hmax",
     "hmin",
@@ -79,9 +93,12 @@ __all__ = [
     "load_splat",
     "log",
     "log1p",
+    "lookup",
     "maximum",
     "minimum",
+    "mod",
     "polynomial",
+    "pow",
     "prefetch",
     "quotient",
     "rank1",
@@ -90,12 +107,15 @@ __all__ = [
     "rint",
     "select",
     "sigmoid",
+    "sin",
+    "sinh",
     "splat",
     "sqrt",
     "store",
     "store_masked",
     "store_scalar",
     "tail_mask",
+    "tan",
     "tanh",
     "tile_finish",
     "tile_finish_tail",

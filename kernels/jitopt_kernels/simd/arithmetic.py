@@ -18,7 +18,7 @@ from numba import types
 
 from .binding import device
 from .emit import call, common, constant, element, formal, lanes_of, spread
-from .types import Mask, Vec
+from .registers import Mask, Vec
 
 Emit = Callable[[ir.IRBuilder, str, Any, Any], ir.Value]
 

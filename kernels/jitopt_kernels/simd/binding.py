@@ -19,6 +19,7 @@ from numba.core.errors import RequireLiteralValue
 from numba.core.typing.templates import infer, infer_global, make_intrinsic_template
 
 from .dtypes import DTYPES
+from .emit import element, operand
 
 Definition = Callable[..., Any]
 
@@ -58,6 +59,26 @@ def inlined(function: Callable[..., Any]) -> Any:
     Leaving the wrappers out halves the compile time of a small function.
     """
     return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
+def by_kind(function: Any, choose: Callable[[str, str], Any]) -> None:
+    """Give a function of two operands the meaning of the compiled or device function that choose(kind, kind) returns.
+
+    The kinds are those of `DType`; choose returns None where the function does not apply.
+    """
+
+    @device(function)
+    def _define(context: Any, a: Any, b: Any) -> Any:
+        chosen = choose(element(a).kind, element(b).kind) if operand(a) and operand(b) else None
+        if chosen is None:
+            return None
+        callee = context.resolve_value_type(chosen)
+        taken = callee.get_call_type(context, (a, b), {})
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return context.get_function(callee, taken)(builder, args)
+
+        return taken.return_type(*taken.args), emit
 
 
 def literals(*values: types.Type) -> list[Any]:

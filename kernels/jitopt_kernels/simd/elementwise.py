@@ -14,9 +14,9 @@ from llvmlite import ir
 from numba import types
 
 from .binding import device, dtype_literal
-from .dtypes import DTYPES, numpy_dtype
+from .dtypes import DTYPES, DType, numpy_dtype
 from .emit import call, common, constant, element, formal, lanes_of, mismatch, operand, spread, with_lanes
-from .types import Mask, Vec, vector
+from .registers import Mask, Vec, vector
 
 
 def select(mask: Any, a: Any, b: Any) -> Any:
@@ -89,6 +89,11 @@ def convert(x: Any, dtype: str) -> Any:
     with np.errstate(invalid="ignore"):
         inside = np.where((x >= float(low)) & (x < float(high)), x, 0).astype(to)
     return np.where(x >= float(high), to.type(high), np.where(x < float(low), to.type(low), inside))[()]
+
+
+def convert_like(x: Any, other: Any) -> Any:
+    """x as the dtype of `other`, by the rules of `convert`."""
+    return convert(x, np.asarray(other).dtype.name)
 
 
 def bitcast(x: Any, dtype: str) -> Any:
@@ -206,17 +211,24 @@ def _convert_value(builder: Any, x: Any, source: Any, target: Any, lanes: int | 
     return builder.trunc(x, to) if target.size < source.size else x
 
 
-@device(convert)
-def _convert(context: Any, x: Any, dtype: Any) -> Any:
-    if not operand(x):
-        return None
-    source, target, lanes = element(x), DTYPES[dtype_literal(dtype)], lanes_of(x)
+def _convert_to(x: Any, target: DType, how: Any) -> Any:
+    source, lanes = element(x), lanes_of(x)
     result = target.scalar if lanes is None else vector(target.name, lanes)
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _convert_value(builder, args[0], source, target, lanes)
 
-    return result(types.unliteral(x), dtype), lower
+    return result(types.unliteral(x), how), lower
+
+
+@device(convert)
+def _convert(context: Any, x: Any, dtype: Any) -> Any:
+    return _convert_to(x, DTYPES[dtype_literal(dtype)], dtype) if operand(x) else None
+
+
+@device(convert_like)
+def _convert_like(context: Any, x: Any, other: Any) -> Any:
+    return _convert_to(x, element(other), other) if operand(x) and operand(other) else None
 
 
 @device(bitcast)

@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 
 from .dtypes import DTYPES, DType
-from .types import Vec
+from .registers import Vec
 
 INT1, INT8, INT32, INT64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _BY_SCALAR = {dtype.scalar: dtype for dtype in DTYPES.values()}

@@ -10,13 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from .binding import device
 from .elementwise import bitcast
-from .emit import call, common, constant, lanes_of
-from .types import vector
+from .emit import INT1, INT32, INT64, call, common, constant, lanes_of, splat
+from .registers import vector
 
+DOUBLE = ir.DoubleType()
 EXPONENT_BIAS, MANTISSA_BITS = 127, 23
 # x + ROUNDER has no fraction bits left, and its low bits hold the rounded integer, for |x| < 2**22.
 ROUNDER = np.float32(1.5 * 2**MANTISSA_BITS)
@@ -47,6 +50,38 @@ def polynomial(*coefficients: float) -> Callable[[Any], Any]:
         return x(x), lower
 
     return evaluate
+
+
+def lookup(*values: float) -> Callable[[Any], Any]:
+    """A function index -> float64 of a constant table that lies in the object; the int32 index must be in range."""
+    table = np.array(values, np.float64)
+
+    def find(index: Any) -> Any:
+        return table[index]
+
+    @device(find)
+    def _define(context: Any, index: Any) -> Any:
+        if common((index,), "i") is None:
+            return None
+        lanes = lanes_of(index)
+        result = types.float64 if lanes is None else vector("float64", lanes)
+
+        def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = ir.Constant(ir.ArrayType(DOUBLE, len(values)), [ir.Constant(DOUBLE, value) for value in values])
+            held = cgutils.global_constant(builder, "table", data)
+            if lanes is None:
+                return builder.load(builder.gep(held, [INT32(0), args[0]]))
+            base = splat(builder, builder.ptrtoint(held, INT64), lanes)
+            offsets = builder.shl(builder.zext(args[0], base.type), constant(base.type, 3))
+            pointers = ir.VectorType(DOUBLE.as_pointer(), lanes)
+            where, vec = builder.inttoptr(builder.add(base, offsets), pointers), ir.VectorType(DOUBLE, lanes)
+            everywhere = constant(ir.VectorType(INT1, lanes), 1)
+            masked = (where, INT32(table.itemsize), everywhere, constant(vec, 0))
+            return call(builder, "masked.gather", vec, *masked, over=(vec, pointers))
+
+        return result(types.int32 if lanes is None else index), lower
+
+    return find
 
 
 def rounded_integer(t: Any) -> Any:

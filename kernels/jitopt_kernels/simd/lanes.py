@@ -18,7 +18,7 @@ from .dtypes import numpy_dtype
 from .elementwise import extremum, maximum, minimum
 from .emit import INT1, INT32, INT64, call, common
 from .emit import splat as splat_value
-from .types import Mask, Vec, vector
+from .registers import Mask, Vec, vector
 
 
 def splat(x: Any, dtype: str, lanes: int) -> Any:
@@ -37,12 +37,12 @@ def tail_mask(count: int, lanes: int) -> Any:
 
 
 def any_lane(mask: Any) -> bool:
-    """Whether some lane is set."""
+    """Whether some lane is set; a scalar is itself."""
     return bool(np.any(mask))
 
 
 def all_lanes(mask: Any) -> bool:
-    """Whether every lane is set."""
+    """Whether every lane is set; a scalar is itself."""
     return bool(np.all(mask))
 
 
@@ -103,6 +103,8 @@ def _tail_mask(context: Any, count: Any, lanes: Any) -> Any:
 def _vote(function: Any, name: str) -> None:
     @device(function)
     def _define(context: Any, mask: Any) -> Any:
+        if mask == types.boolean:
+            return mask(mask), lambda context, builder, signature, args: args[0]
         if not isinstance(mask, Mask):
             return None
         return types.boolean(mask), lambda context, builder, signature, args: call(builder, name, INT1, args[0])

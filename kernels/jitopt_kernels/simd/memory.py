@@ -15,7 +15,7 @@ from numba import types
 from .binding import device, dtype_literal, literals
 from .dtypes import DTYPES, DType, numpy_dtype
 from .emit import INT32, INT64, call, constant, element, pointer, splat, with_lanes
-from .types import Mask, Vec, vector
+from .registers import Mask, Vec, vector
 
 
 def _view(address: int, dtype: str, count: int) -> np.ndarray:

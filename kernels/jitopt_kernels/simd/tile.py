@@ -20,7 +20,7 @@ from .dtypes import DTYPES
 from .emit import INT32, INT64, call, pointer, splat
 from .lanes import tail_mask
 from .memory import load, load_scalar
-from .types import Mask, Tile
+from .registers import Mask, Tile
 
 Finish = Callable[[Any, int, int, int, tuple[int, ...]], None]
 _ACCUMULATORS = types.literal("float32")

@@ -1,0 +1,112 @@
+"""Tile steps whose rows lie anywhere: row i of A is read through its own address.
+
+Convolutions use them: the rows of a tile are output positions, and each has the address it reads for one tap; a tap
+that falls outside the image reads a block of zeros. So edges, strides, dilations and several image rows in one tile
+are all the same code. The addresses are a value, `Rows(m)`, that LLVM keeps in registers while they suffice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import models, register_model
+
+from .binding import device, literals
+from .emit import INT64, call, pointer, splat
+from .memory import load, load_scalar
+from .registers import Tile
+
+_ADDRESS_BYTES = 8
+
+
+class Rows(types.Type):
+    """m addresses, one a row of a tile."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        super().__init__(f"Rows({m})")
+
+
+@register_model(Rows)
+class _RowsModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, numba_type: Any) -> None:
+        super().__init__(manager, numba_type, ir.ArrayType(INT64, numba_type.m))
+
+
+def rows_load(address: int, m: int) -> Any:
+    """The m int64 at `address` as the addresses of a tile's rows."""
+    return np.array([load_scalar(address + _ADDRESS_BYTES * i, "int64") for i in range(m)])
+
+
+def rows_advance(rows: Any, steps: int) -> Any:
+    """Every address plus its own step; `steps` addresses m int64."""
+    return rows + rows_load(steps, len(rows))
+
+
+def rank1_rows(tile: Any, rows: Any, offset: int, b: int, b_step: int) -> Any:
+    """acc[i, j] = fma(element at rows[i] + offset, Vec at b + j * b_step, acc[i, j]) for every i, j."""
+    m, n, lanes = tile.shape
+    dtype = tile.dtype.name
+    a = np.array([load_scalar(rows[i] + offset, dtype) for i in range(m)])
+    columns = np.array([load(b + j * b_step, dtype, lanes) for j in range(n)])
+    return tile + a[:, None, None] * columns
+
+
+def _word(builder: Any, base: Any, i: int) -> Any:
+    return builder.load(pointer(builder, builder.add(base, INT64(_ADDRESS_BYTES * i)), INT64), align=_ADDRESS_BYTES)
+
+
+@device(rows_load)
+def _rows_load(context: Any, address: Any, m: Any) -> Any:
+    rows = Rows(*literals(m))
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out = ir.Constant(context.get_value_type(rows), ir.Undefined)
+        for i in range(rows.m):
+            out = builder.insert_value(out, _word(builder, args[0], i), i)
+        return out
+
+    return rows(types.int64, m), emit
+
+
+@device(rows_advance)
+def _rows_advance(context: Any, rows: Any, steps: Any) -> Any:
+    if not isinstance(rows, Rows):
+        return None
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out, at = args
+        for i in range(rows.m):
+            moved = builder.add(builder.extract_value(out, i), _word(builder, at, i))
+            out = builder.insert_value(out, moved, i)
+        return out
+
+    return rows(rows, types.int64), emit
+
+
+@device(rank1_rows)
+def _rank1_rows(context: Any, tile: Any, rows: Any, offset: Any, b: Any, b_step: Any) -> Any:
+    if not isinstance(tile, Tile) or not isinstance(rows, Rows) or rows.m != tile.m:
+        return None
+    element = tile.register.element
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        acc, rows_, offset_, b_, b_step_ = args
+        register = tile.register.llvm()
+        columns = []
+        for j in range(tile.n):
+            at = b_ if j == 0 else builder.add(b_, builder.mul(b_step_, INT64(j)))
+            columns.append(builder.load(pointer(builder, at, register), align=element.size))
+        for i in range(tile.m):
+            at = builder.add(builder.extract_value(rows_, i), offset_)
+            x = splat(builder, builder.load(pointer(builder, at, element.storage), align=element.size), tile.lanes)
+            for j in range(tile.n):
+                k = i * tile.n + j
+                total = call(builder, "fmuladd", register, x, columns[j], builder.extract_value(acc, k))
+                acc = builder.insert_value(acc, total, k)
+        return acc
+
+    return tile(tile, rows, *(types.int64,) * 3), emit
