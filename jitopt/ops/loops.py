@@ -40,8 +40,10 @@ def _loop_infer(node: Node, attrs: Attrs) -> Sequence[Type]:
     visible = visible_symbols(node.operands)
     states = [outside(node, i, value.type, visible) for i, value in enumerate(body.inputs[2:])]
     turns = _turns(node, body)
+    # Where the body may not run at all, an extent that is not static is 0 (as ONNX Runtime has it), not its formula.
+    runs = isinstance(turns, int) and turns > 0
     scans = [
-        _stacked(node, i, value, turns if turns is not None else fresh(node, 0, i), 0, visible)
+        _stacked(node, i, value, fresh(node, 0, i) if turns is None else turns, 0, visible if runs else set())
         for i, value in enumerate(body.outputs[1 + carried :], carried)
     ]
     return [typed(node, i, type) for i, type in enumerate([*states, *scans])]

@@ -16,6 +16,7 @@ from jitopt.ops.operator import Operator
 from jitopt.verify import compare
 from tests.ops import oracle
 from tests.ops.exclusions import exclusion
+from tests.ops.unsampled import UNSAMPLED
 
 _PAIRS = [pytest.param(op, v, id=f"{op.name}-{v}") for op, v in oracle.grouped(list(operators()))]
 
@@ -30,7 +31,8 @@ def _expected(case: oracle.Case) -> list[Any]:
 @pytest.mark.parametrize(("operator", "opset"), _PAIRS)
 def test_reference(operator: Operator, opset: int) -> None:
     cases = oracle.cases(operator, opset)
-    assert cases or not operator.samples(), "no sample holds at this opset"
+    excused = operator.name in UNSAMPLED or f"{operator.name}-{opset}" in UNSAMPLED
+    assert excused is not bool(cases), "no sample holds at this opset, or the excuse is out of date"
     wrong = [f"{case}: {problem}" for case in cases if (problem := _problem(case))]
     if wrong:
         pytest.fail("\n".join(wrong), pytrace=False)
@@ -66,6 +68,8 @@ def test_symbolic_inference(operator: Operator, opset: int) -> None:
             assert not problem, f"{case}: {problem}"
 
 
-def test_every_operator_has_samples() -> None:
-    missing = [o.name for o in operators() if o.reference is not None and not o.samples()]
+def test_every_operator_has_samples_or_a_reason() -> None:
+    missing = [o.name for o in operators() if not o.samples() and o.name not in UNSAMPLED]
     assert not missing
+    known = {o.name for o in operators()} | {f"{o.name}-{v}" for o, v in oracle.grouped(list(operators()))}
+    assert set(UNSAMPLED) <= known
