@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jitopt.codegen.cache import Cache
-from jitopt.codegen.host import choose_target, cpu_allowance
+from jitopt.codegen.host import choose_target, cpu_allowance, memory_limit
+from jitopt.ir.clone import clone
 from jitopt.ir.graph import Graph
-from jitopt.model import ModelOptions, compile_model
+from jitopt.model import ModelOptions, compile_model, select_outputs
 from jitopt.passes.optimize import GELUS, PRECISIONS, OptimizeReport
 from jitopt.passes.optimize import optimize as optimize_graph
 from jitopt.runtime.executor import Executor
 from jitopt.session import Session
+
+MEMORY_SHARE = 0.8
 
 
 def load_graph(model: Any) -> Graph:
@@ -42,12 +45,17 @@ def compile(
 ) -> Session:  # fmt: skip
     """Compile a model for this machine and return a session that runs it.
 
-    model        path, bytes, onnx ModelProto or Graph (a Graph is changed by optimisation)
+    model        path, bytes, onnx ModelProto or Graph (which stays as it is)
     num_threads  threads of a run; default: what the process may use
     precision    "exact", "default" or "fast"; see docs/architecture.md
     gelu         "exact", "tanh" or "sigmoid": the form GELU may take
     optimize     False: no pass runs, every operator is its own kernel
-    disable      names of passes not to run ("fusion" keeps every operator in its own kernel)
+    disable      names of passes not to run; also "fusion" or its parts "pointwise-groups" and "epilogues"
+    shapes       input shapes to bind before the first run: mappings from input name to extents
+    outputs      names of the tensors to return, intermediate ones too; default: the model's outputs
+    feeds        sample inputs; their shapes are bound, too
+    verify       check default precision against exact on sample feeds at first compile
+    max_memory   bytes that constants and pools may take; default: 80 % of what the process may use
     target       "avx512", "avx2", "x86-64-v2"; default: the best this CPU runs
     cache        keep compiled kernels on disk
     progress     called after each kernel with (done, total, key, seconds)
@@ -59,11 +67,21 @@ def compile(
             raise ValueError(f"{name} is {value!r}, not one of {', '.join(map(repr, allowed))}")
     if num_threads is not None and num_threads < 1:
         raise ValueError(f"num_threads is {num_threads}, it must be at least 1")
-    graph = load_graph(model)
-    options = ModelOptions(choose_target(target), precision, gelu, optimize, tuple(disable))
+    if max_memory is None:
+        available = memory_limit()
+        max_memory = None if available is None else int(available * MEMORY_SHARE)
+    graph = clone(model) if isinstance(model, Graph) else load_graph(model)
+    if outputs is not None:
+        select_outputs(graph, outputs)
+    options = ModelOptions(choose_target(target), precision, gelu, optimize, tuple(disable), max_memory)
     compiled = compile_model(graph, options, cache=Cache.default() if cache else None, progress=progress)
     threads = num_threads or cpu_allowance().count
     executor = Executor(
         compiled.program, compiled.addresses(), threads, flush_denormals=precision != "exact", max_memory=max_memory
     )  # fmt: skip
-    return Session(compiled, executor)
+    session = Session(compiled, executor)
+    for given in shapes:
+        session.bind(given)
+    if feeds is not None:
+        session.bind({name: getattr(feed, "shape", ()) for name, feed in feeds.items()})
+    return session

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jitopt_kernels.targets import Target
@@ -13,7 +14,9 @@ from jitopt.codegen.cache import Cache
 from jitopt.codegen.compiler import CompiledKernel, KernelSource, compile_kernels
 from jitopt.codegen.loader import KernelLibrary
 from jitopt.codegen.templates import render
+from jitopt.errors import MemoryLimitError, ModelError
 from jitopt.ir.graph import Graph
+from jitopt.lower.groups import GROUPINGS
 from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import lower
 from jitopt.lower.program import Program
@@ -31,12 +34,14 @@ class ModelOptions:
     gelu: str = "exact"
     optimize: bool = True
     disable: tuple[str, ...] = ()
+    max_memory: int | None = None
 
 
 @dataclass(eq=False)
 class CompiledModel:
-    """A lowered model with its kernels loaded."""
+    """A lowered model with its kernels loaded; `graph` is what it was lowered from."""
 
+    graph: Graph
     program: Program
     options: ModelOptions
     report: OptimizeReport
@@ -50,6 +55,7 @@ class CompiledModel:
         return {spec: self.library.address(kernel.key) for spec, kernel in self.kernels.items()}
 
 
+FUSION = "fusion"  # may be disabled like a pass, as may each of GROUPINGS: every operator stays its own kernel
 Progress = Callable[[int, int, str, float], None]
 
 
@@ -72,12 +78,15 @@ def compile_model(
     original = Counter(node.op for node in graph)
     report = OptimizeReport()
     if options.optimize:
-        report = optimize(graph, precision=options.precision, gelu=options.gelu, disable=options.disable)
+        passes = tuple(name for name in options.disable if name not in (FUSION, *GROUPINGS))
+        report = optimize(
+            graph, precision=options.precision, gelu=options.gelu, disable=passes, max_memory=options.max_memory
+        )  # fmt: skip
+    _check_weights(graph, options.max_memory)
     lap("optimise")
     assign_layouts(graph, options.target.lanes)
     infer(graph)
-    fuse = options.optimize and "fusion" not in options.disable
-    program = lower(graph, options.target, precision=options.precision, fuse=fuse)
+    program = lower(graph, options.target, precision=options.precision, groupings=groupings_of(options))
     lap("lower")
     sources = {spec: KernelSource.of(render(spec), options.target) for spec in program.specs}
     compiled = compile_kernels(list(sources.values()), options.target, cache=cache, progress=progress)
@@ -88,4 +97,32 @@ def compile_model(
         kernels[spec] = compiled[source.key]
         library.add(source.key, compiled[source.key].object)
     lap("load")
-    return CompiledModel(program, options, report, kernels, library, seconds, dict(original))
+    return CompiledModel(graph, program, options, report, kernels, library, seconds, dict(original))
+
+
+def groupings_of(options: ModelOptions) -> tuple[str, ...]:
+    """The groupings these options leave."""
+    if not options.optimize or FUSION in options.disable:
+        return ()
+    return tuple(g for g in GROUPINGS if g not in options.disable)
+
+
+def select_outputs(graph: Graph, names: Sequence[str]) -> None:
+    """Make the named values the graph's outputs, whatever they are. Raises ModelError for an unknown name."""
+    values = {v.name: v for v in graph.values()}
+    for name in names:
+        if name not in values:
+            near = difflib.get_close_matches(name, values, n=3)
+            remedy = f"did you mean {', '.join(near)}?" if near else None
+            raise ModelError(f"there is no tensor named {name!r}", model=graph.name, remedy=remedy)
+    graph.outputs = [values[name] for name in names]
+
+
+def _check_weights(graph: Graph, limit: int | None) -> None:
+    arrays = {id(v.constant): v.constant.nbytes for v in graph.constants if v.constant is not None}
+    total = sum(arrays.values())
+    if limit is not None and total > limit:
+        raise MemoryLimitError(
+            f"the model's constants take {total:,} bytes, more than the limit of {limit:,}", model=graph.name,
+            remedy="raise max_memory",
+        )  # fmt: skip

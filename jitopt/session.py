@@ -66,6 +66,15 @@ class Session:
         targets = None if out is None else self._targets(ports, out)
         return self._executor.run(inputs, ports, targets, run_options)
 
+    def bind(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Bind input shapes (name -> extents) now, so that the first run with them has nothing to prepare."""
+        stand_ins = {name: np.broadcast_to(np.zeros((), np.uint8), tuple(shape)) for name, shape in shapes.items()}
+        ports = self._program.inputs
+        missing = [p.name for p in ports if p.name not in stand_ins]
+        if missing:
+            raise FeedError(f"shapes lack input {missing[0]!r}", model=self._program.name)
+        self._executor.plans([stand_ins[p.name] for p in ports])
+
     def _port(self, name: str) -> Port:
         port = self._by_name.get(name)
         if port is None:

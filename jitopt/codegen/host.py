@@ -88,6 +88,29 @@ def cgroup_quota(root: Path = Path("/")) -> float | None:
     return min(quotas, default=None)
 
 
+def memory_limit(root: Path = Path("/")) -> int | None:
+    """Bytes the process may use: the smaller of physical memory and its control groups' limits; None if unknown."""
+    sizes: list[float] = []
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            sizes.append(int(line.split()[1]) * 1024)
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers:
+            sizes += _walk(root / "sys/fs/cgroup", path, lambda group: _bytes(group / "memory.max"))
+        elif "memory" in controllers.split(","):
+            sizes += _walk(
+                root / "sys/fs/cgroup/memory", path, lambda group: _bytes(group / "memory.limit_in_bytes")
+            )
+    return int(min(sizes)) if sizes else None
+
+
+def _bytes(path: Path) -> float | None:
+    text = _text(path).strip()
+    return float(text) if text.isdigit() else None
+
+
 def _walk(mount: Path, path: str, read: Callable[[Path], float | None]) -> list[float]:
     """Quotas of a group and its parents; a container often sees its own group as the mount's root."""
     group = Path(path.lstrip("/"))

@@ -177,6 +177,10 @@ class Graph:
                 self._names[name] = 0
                 return name
 
+    def adopt_names(self, other: Graph) -> None:
+        """Count the names `other` has given out as taken here, too."""
+        self._names.update(other._names)
+
     def value(self, name: str, type: Type | None = None) -> Value:
         """A new value under a fresh name, without producer."""
         return Value(self.fresh_name(name), type)

@@ -91,11 +91,16 @@ class Ancestry:
         return True
 
 
-def form_groups(graph: Graph, fuse: bool = True, skip: Iterable[Node] = ()) -> list[Group]:
+# Kinds of grouping, which can be switched off one by one: pointwise nodes with pointwise nodes, and with anchors.
+GROUPINGS = ("pointwise-groups", "epilogues")
+
+
+def form_groups(graph: Graph, groupings: Iterable[str] = GROUPINGS, skip: Iterable[Node] = ()) -> list[Group]:
     """Partition the nodes that have a kernel into groups, in an order in which they can run.
 
-    Nodes in `skip` and nodes without template stay outside. With `fuse` off every node is its own group.
+    Nodes in `skip` and nodes without template stay outside. Without any of the GROUPINGS every node is its own group.
     """
+    allowed = frozenset(groupings)
     ancestry = Ancestry(graph)
     taken: set[Node] = set(skip)
     groups: list[Group] = []
@@ -107,7 +112,7 @@ def form_groups(graph: Graph, fuse: bool = True, skip: Iterable[Node] = ()) -> l
             continue
         group = Group(node, template, [node])
         taken.add(node)
-        if fuse:
+        if ("pointwise-groups" if operator_of(node).kind is Kind.MAP else "epilogues") in allowed:
             _grow(group, graph, ancestry, taken, templates)
         group.nodes.sort(key=ancestry.position.__getitem__)
         groups.append(group)

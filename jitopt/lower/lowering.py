@@ -12,7 +12,7 @@ from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower import templates as _templates  # noqa: F401  (registers every template)
 from jitopt.lower.context import Context
-from jitopt.lower.groups import Group, form_groups
+from jitopt.lower.groups import GROUPINGS, Group, form_groups
 from jitopt.lower.program import (
     HOST,
     INPUT,
@@ -54,8 +54,8 @@ def is_shape_only(node: Node) -> bool:
     return all(v.content is not None for v in node.outputs)
 
 
-def lower(graph: Graph, target: Target, *, precision: str = "default", fuse: bool = True) -> Program:
-    """The program of an optimised graph whose layouts are chosen.
+def lower(graph: Graph, target: Target, *, precision: str = "default", groupings: Iterable[str] = GROUPINGS) -> Program:
+    """The program of an optimised graph whose layouts are chosen; the graph is not changed.
 
     Raises UnsupportedOperator for a node with neither kernel nor reference.
     """
@@ -65,7 +65,7 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", fuse: boo
         tensor = value.type if isinstance(value.type, TensorType) else None
         context.place(value, Address(Buffer(value.name, INPUT, size, type=tensor)))
     aside = {n for n in graph if is_shape_only(n) or is_view(n)}
-    groups = form_groups(graph, fuse, skip=aside)
+    groups = form_groups(graph, groupings, skip=aside)
     grouped = {n for g in groups for n in g.nodes}
     hosts = [n for n in graph if n not in aside and n not in grouped]
     for node in hosts:
