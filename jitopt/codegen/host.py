@@ -100,9 +100,7 @@ def memory_limit(root: Path = Path("/")) -> int | None:
         if not controllers:
             sizes += _walk(root / "sys/fs/cgroup", path, lambda group: _bytes(group / "memory.max"))
         elif "memory" in controllers.split(","):
-            sizes += _walk(
-                root / "sys/fs/cgroup/memory", path, lambda group: _bytes(group / "memory.limit_in_bytes")
-            )
+            sizes += _walk(root / "sys/fs/cgroup/memory", path, lambda group: _bytes(group / "memory.limit_in_bytes"))
     return int(min(sizes)) if sizes else None
 
 
