@@ -158,13 +158,14 @@ def run_reference_evaluator(case: Case) -> list[Any]:
 def build_graph(case: Case, *, symbolic: bool = False, constant: bool = False) -> Graph:
     """The node in a graph of its own, brought to the newest form and with types inferred.
 
-    `symbolic`: every extent of the inputs but 1 becomes a symbol, equal extents the same one; shape operands become
+    `symbolic`: every extent of the inputs beyond 1 becomes a symbol, equal extents the same one; shape operands become
     constants. `constant`: all inputs are constants.
     """
     graph = Graph("one")
     operands: list[Value | None] = []
     for index, value in enumerate(case.sample.inputs):
-        operands.append(None if value is None else _operand(graph, f"in{index}", value, symbolic, constant))
+        fixed = constant or (symbolic and _is_shape_operand(case.operator, index, value))
+        operands.append(None if value is None else _operand(graph, f"in{index}", value, symbolic, fixed))
     attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in case.sample.attrs.items()}
     found = graph.add(case.operator.name, operands, outputs=case.sample.outputs, name="node", **attrs)
     outputs = found if isinstance(found, tuple) else (found,)
@@ -178,6 +179,13 @@ def build_graph(case: Case, *, symbolic: bool = False, constant: bool = False) -
     return graph
 
 
+def _is_shape_operand(operator: Operator, index: int, value: Any) -> bool:
+    """Small integers that extents may depend on, and Resize's scales."""
+    if not isinstance(value, np.ndarray) or value.ndim > 1 or value.size > INNERMOST:
+        return False
+    return value.dtype.kind in "iub" or (operator.name == "Resize" and index > 0)
+
+
 def _operand(graph: Graph, name: str, value: Any, symbolic: bool, constant: bool) -> Value:
     if isinstance(value, list):
         element = value[0] if value else np.zeros(1, np.float32)
@@ -185,9 +193,9 @@ def _operand(graph: Graph, name: str, value: Any, symbolic: bool, constant: bool
         operand.type = SequenceType(TensorType(dtype_of(element.dtype), None))
         return operand
     array = np.asarray(value)
-    if constant or (symbolic and array.ndim <= 1 and array.size <= INNERMOST and array.dtype != np.float32):
+    if constant:
         return graph.constant(array, name=name)
-    dims: list[Dim] = [symbol(f"d{d}") if symbolic and d != 1 else d for d in array.shape]
+    dims: list[Dim] = [symbol(f"d{d}") if symbolic and d > 1 else d for d in array.shape]
     return graph.input(name, dtype_of(array.dtype), dims)
 
 

@@ -18,6 +18,10 @@ from tests.ops import oracle
 from tests.ops.exclusions import exclusion
 from tests.ops.unsampled import UNSAMPLED
 
+# Shapes that depend on data, on the length of a sequence, or on a rank that a symbol stands for.
+DATA_DEPENDENT = frozenset(
+    "Compress ConcatFromSequence GatherND NonMaxSuppression NonZero OneHot Range SequenceAt Squeeze Unique".split()
+)
 _PAIRS = [pytest.param(op, v, id=f"{op.name}-{v}") for op, v in oracle.grouped(list(operators()))]
 
 
@@ -59,12 +63,13 @@ def _problem(case: oracle.Case) -> str:
 
 @pytest.mark.parametrize(("operator", "opset"), _PAIRS)
 def test_symbolic_inference(operator: Operator, opset: int) -> None:
-    """With symbols for extents, substituting their values gives the result's shape."""
+    """With symbols for extents, substituting their values gives the result's shape; none is left unknown needlessly."""
+    exact = operator.name not in DATA_DEPENDENT
     for case in oracle.cases(operator, opset):
         _, ours = oracle.run_ours(case)
         graph = oracle.build_graph(case, symbolic=True)
         for value, result in zip(graph.outputs, ours, strict=True):
-            problem = oracle.misfit(value.type, result, oracle.extents(case), exact=False)
+            problem = oracle.misfit(value.type, result, oracle.extents(case), exact=exact)
             assert not problem, f"{case}: {problem}"
 
 
