@@ -180,10 +180,10 @@ def build_graph(case: Case, *, symbolic: bool = False, constant: bool = False) -
 
 
 def _is_shape_operand(operator: Operator, index: int, value: Any) -> bool:
-    """Small integers that extents may depend on, and Resize's scales."""
+    """Small integers that extents may depend on, and the scales of Resize."""
     if not isinstance(value, np.ndarray) or value.ndim > 1 or value.size > INNERMOST:
         return False
-    return value.dtype.kind in "iub" or (operator.name == "Resize" and index > 0)
+    return value.dtype.kind in "iub" or (operator.name in ("Resize", "Upsample") and index > 0)
 
 
 def _operand(graph: Graph, name: str, value: Any, symbolic: bool, constant: bool) -> Value:

@@ -20,8 +20,11 @@ from tests.ops.unsampled import UNSAMPLED
 
 # Shapes that depend on data, on the length of a sequence, or on a rank that a symbol stands for.
 DATA_DEPENDENT = frozenset(
-    "Compress ConcatFromSequence GatherND NonMaxSuppression NonZero OneHot Range SequenceAt Squeeze Unique".split()
-)
+    [
+        "Compress", "ConcatFromSequence", "GatherND", "NonMaxSuppression", "NonZero", "OneHot", "Range", "SequenceAt",
+        "Squeeze", "Unique",
+    ]
+)  # fmt: skip
 _PAIRS = [pytest.param(op, v, id=f"{op.name}-{v}") for op, v in oracle.grouped(list(operators()))]
 
 
@@ -64,8 +67,8 @@ def _problem(case: oracle.Case) -> str:
 @pytest.mark.parametrize(("operator", "opset"), _PAIRS)
 def test_symbolic_inference(operator: Operator, opset: int) -> None:
     """With symbols for extents, substituting their values gives the result's shape; none is left unknown needlessly."""
-    exact = operator.name not in DATA_DEPENDENT
     for case in oracle.cases(operator, opset):
+        exact = operator.name not in DATA_DEPENDENT and "keep_aspect_ratio_policy" not in case.sample.attrs
         _, ours = oracle.run_ours(case)
         graph = oracle.build_graph(case, symbolic=True)
         for value, result in zip(graph.outputs, ours, strict=True):
