@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from jitopt.errors import ShapeError
-from jitopt.ir.dims import Dim, Shape, select_eq
+from jitopt.ir.dims import Dim, Expr, Shape, select_eq
 from jitopt.ir.graph import Node
 from jitopt.ops.operator import Attrs
 
@@ -71,7 +71,18 @@ def broadcast_dims(a: Dim, b: Dim) -> Dim:
         raise ShapeError(f"extents {a} and {b} do not broadcast")
     if isinstance(a, int):
         return a
-    return b if isinstance(b, int) else select_eq(a, 1, b, a)
+    if isinstance(b, int) or _clips(a, b):
+        return b
+    return a if _clips(b, a) else select_eq(a, 1, b, a)
+
+
+def _clips(a: Expr, b: Expr) -> bool:
+    """a = min(b, k): wherever the two broadcast at all they are equal, so the result is b."""
+    (monomial, factor), *more = a.terms
+    if more or factor != 1 or len(monomial) != 1 or monomial[0].op != "min":
+        return False
+    args = monomial[0].args
+    return any(d is b for d in args) and all(d is b or (isinstance(d, int) and d >= 1) for d in args)
 
 
 def broadcast(*shapes: Shape) -> Shape:
