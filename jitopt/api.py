@@ -74,12 +74,13 @@ def compile(
     if outputs is not None:
         select_outputs(graph, outputs)
     options = ModelOptions(choose_target(target), precision, gelu, optimize, tuple(disable), max_memory)
-    compiled = compile_model(graph, options, cache=Cache.default() if cache else None, progress=progress)
+    disk = Cache.default() if cache else None
+    compiled = compile_model(clone(graph), options, cache=disk, progress=progress)
     threads = num_threads or cpu_allowance().count
     executor = Executor(
         compiled.program, compiled.addresses(), threads, flush_denormals=precision != "exact", max_memory=max_memory
     )  # fmt: skip
-    session = Session(compiled, executor)
+    session = Session(compiled, executor, graph, disk)
     for given in shapes:
         session.bind(given)
     if feeds is not None:

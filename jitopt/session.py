@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from jitopt.codegen.cache import Cache
 from jitopt.errors import FeedError, ShapeError
 from jitopt.explain import Explanation, Kernel, Memory, kernels_of, memory_of
-from jitopt.ir.graph import Metadata
+from jitopt.fusion import FusionReport, report
+from jitopt.ir.clone import clone
+from jitopt.ir.graph import Graph, Metadata
 from jitopt.ir.types import OptionalType, SequenceType, TensorType, Type
 from jitopt.lower.program import Port
-from jitopt.model import CompiledModel
+from jitopt.model import FUSION, REWRITES, CompiledModel, compile_model
+from jitopt.profile import Profile, profile
 from jitopt.runtime.executor import Executor
 from jitopt.runtime.feeds import read_feeds
 from jitopt.runtime.launch import RunOptions
@@ -45,8 +49,8 @@ class ModelMetadata:
 class Session:
     """A compiled model. Made by `jitopt.compile`; `run` may be called from several threads at once."""
 
-    def __init__(self, model: CompiledModel, executor: Executor) -> None:
-        self._model, self._executor = model, executor
+    def __init__(self, model: CompiledModel, executor: Executor, source: Graph, cache: Cache | None) -> None:
+        self._model, self._executor, self._source, self._cache = model, executor, source, cache
         self._program = model.program
         self._by_name = {port.name: port for port in self._program.outputs}
 
@@ -114,6 +118,29 @@ class Session:
         """
         inputs = None if feeds is None else read_feeds(self._program.inputs, feeds, self._program.name)
         return memory_of(self._model, self._executor.plans(inputs))
+
+    def profile(self, feeds: Mapping[str, Any], runs: int = 20) -> Profile:
+        """Median time of every step over `runs` runs."""
+        return profile(self._executor, read_feeds(self._program.inputs, feeds, self._program.name), runs)
+
+    def fusion_report(self, feeds: Mapping[str, Any], runs: int = 20) -> FusionReport:
+        """What fusion buys on these feeds: every group against its members, each kind of rewrite, break-even.
+
+        Compiles the model again without grouping, and without each kind of rewrite; all are measured interleaved.
+        """
+        inputs = read_feeds(self._program.inputs, feeds, self._program.name)
+        unfused = self._variant((FUSION,))
+        variants = {name: self._variant(disable) for name, disable in REWRITES.items()}
+        return report(
+            self._executor, unfused, variants, inputs, nodes=self._model.graph.nodes,
+            compile_seconds=sum(self._model.seconds.values()), runs=runs,
+        )  # fmt: skip
+
+    def _variant(self, disable: tuple[str, ...]) -> Executor:
+        """An executor of the same model with more disabled, under the same limits."""
+        options = replace(self._model.options, disable=(*self._model.options.disable, *disable))
+        other = compile_model(clone(self._source), options, cache=self._cache)
+        return self._executor.like(other.program, other.addresses())
 
     # what the model is ------------------------------------------------------------------------------------------
     def get_inputs(self) -> list[NodeArg]:

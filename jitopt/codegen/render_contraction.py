@@ -1,10 +1,11 @@
-"""Matrix products: the library's GEMM with the group's epilogue."""
+"""Matrix products and convolutions: the library's kernels with the group's epilogue."""
 
 from __future__ import annotations
 
 from jitopt.codegen.render import Module
 from jitopt.codegen.render_finish import operands_tuple, render_finish
 from jitopt.lower.contraction import GEMM_WORDS
+from jitopt.lower.convolution import CONV_WORDS
 from jitopt.lower.spec import KernelSpec
 
 
@@ -21,4 +22,20 @@ def render_gemm(spec: KernelSpec) -> Module:
     m.scratch()
     m.line(1, f"operands = {operands_tuple(words)}")
     m.line(1, f"gemm({', '.join(GEMM_WORDS)}, scratch, operands, tid, nthreads)")
+    return m
+
+
+def render_conv(spec: KernelSpec) -> Module:
+    """Constants: `block` of the input, `heights` and `panel` of the tiles. Words: CONV_WORDS, then the epilogue's."""
+    m = Module(spec)
+    words = render_finish(m, blocked=True)
+    m.use("conv.direct", "make_conv")
+    m.lines(
+        0, "conv = make_conv(", f"    lanes={spec.lanes}, heights={spec.constant('heights')}, panel={spec.constant('panel')},",
+        f"    block={spec.constant('block')}, finish=finish, finish_tail=finish_tail,", ")", "", "",
+    )  # fmt: skip
+    m.kernel()
+    m.scratch()
+    m.line(1, f"operands = {operands_tuple(words)}")
+    m.line(1, f"conv({', '.join(CONV_WORDS)}, scratch, operands, tid, nthreads)")
     return m

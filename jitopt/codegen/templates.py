@@ -12,6 +12,7 @@ RENDERERS: dict[str, Callable[[KernelSpec], Module]] = {
     "pointwise": render_pointwise.render,
     "rows": render_rows.render,
     "gemm": render_contraction.render_gemm,
+    "conv": render_contraction.render_conv,
     "copy": render_movement.render_copy,
     "gather": render_movement.render_gather,
     "take": render_movement.render_take,

@@ -68,9 +68,14 @@ def product_of(node: Node) -> Product | None:
     pad = 2 - len(nest.extents)
     outer, inner = (*(1,) * pad, *nest.extents)
     none: Strides = (0,) * pad
-    (ao, ai), (bo, bi), (yo, yi) = (none + s for s in nest.strides)
+    (ao, ai), (bo, bi), (yo, yi) = (_two(none + s) for s in nest.strides)
     layout = "columns" if transposed else "rows"
     return Product(m, n, k, (outer, inner), (ao, ai, k), (bo, bi, b_shape[-1]), (yo, yi, n), layout)
+
+
+def _two(strides: Strides) -> tuple[Dim, Dim]:
+    outer, inner = strides
+    return outer, inner
 
 
 def _batch(shape: tuple[Dim, ...], domain: tuple[Dim, ...]) -> Strides:

@@ -1,5 +1,5 @@
 """Importing this module registers every kernel template, in the order they are asked."""
 
-from jitopt.lower import contraction, movement, pointwise, rows
+from jitopt.lower import contraction, convolution, movement, pointwise, rows
 
-__all__ = ["contraction", "movement", "pointwise", "rows"]
+__all__ = ["contraction", "convolution", "movement", "pointwise", "rows"]

@@ -7,6 +7,7 @@ Frames are kept in a bounded LRU; a run takes a binding out, so that runs of one
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,10 +18,11 @@ from jitopt.errors import ExecutionError, MemoryLimitError, RunCancelled, ShapeE
 from jitopt.ir.dims import Environment
 from jitopt.ir.interpreter import Interpreter
 from jitopt.ir.types import TensorType
-from jitopt.lower.program import CONSTANT, OUTPUT, Buffer, Port, Program, Segment
+from jitopt.lower.program import CONSTANT, OUTPUT, Buffer, HostStep, Port, Program, Segment, Step
 from jitopt.lower.spec import KernelSpec
 from jitopt.ops import find
 from jitopt.runtime.binding import Binding, SegmentPlan, allocate_pool, plan_segment
+from jitopt.runtime.driver import ticks_per_second
 from jitopt.runtime.feeds import bind_symbols
 from jitopt.runtime.host import run_host_step
 from jitopt.runtime.launch import RunOptions
@@ -29,6 +31,14 @@ from jitopt.runtime.planner import Planner, plan_offsets
 MAX_FRAMES = 16
 _ERRORS = {1: "index {value} is out of range"}
 Arrays = dict[Buffer, Any]
+
+
+class StepTimes:
+    """Times of one run: every step with its seconds on the calling thread, and the whole."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[Step | HostStep, float]] = []
+        self.total = 0.0
 
 
 class Frame:
@@ -54,6 +64,13 @@ class Executor:
         self._lock = threading.Lock()
         hosts = program.host_steps
         self._interpreter = Interpreter(hosts[0].node.graph, find) if hosts else None
+
+    def like(self, program: Program, kernels: Mapping[KernelSpec, int]) -> Executor:
+        """An executor of another program under this one's settings."""
+        return Executor(
+            program, kernels, self.nthreads, flush_denormals=self.flush_denormals, max_memory=self.max_memory,
+            planner=self.planner,
+        )  # fmt: skip
 
     # shapes -----------------------------------------------------------------------------------------------------
     def frame(self, key: tuple[Any, ...], values: Mapping[str, int]) -> Frame:
@@ -83,6 +100,10 @@ class Executor:
             frame.plans[index] = found
         return found
 
+    def environment(self, inputs: Sequence[Any]) -> Environment:
+        """Values of the symbols that the inputs' shapes bind."""
+        return Environment(bind_symbols(self.program.inputs, inputs))
+
     def plans(self, inputs: Sequence[Any] | None) -> list[SegmentPlan]:
         """Plans of all segments for these inputs; without inputs for the latest shapes, or the program's static ones.
 
@@ -105,9 +126,13 @@ class Executor:
     # running ----------------------------------------------------------------------------------------------------
     def run(
         self, inputs: Sequence[Any], outputs: Sequence[Port], out: Sequence[Any] | None = None,
-        options: RunOptions | None = None,
+        options: RunOptions | None = None, times: StepTimes | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Results of the output ports for input arrays in port order (checked by `feeds.read_feeds`)."""
+        """Results of the output ports for input arrays in port order (checked by `feeds.read_feeds`).
+
+        `times` receives how long every step took.
+        """
+        begin = time.perf_counter()
         arrays: Arrays = {port.buffer: array for port, array in zip(self.program.inputs, inputs, strict=True)}
         key: tuple[Any, ...] = tuple(getattr(a, "shape", None) for a in inputs)
         with self._lock:
@@ -119,16 +144,24 @@ class Executor:
                 arrays[port.buffer] = target
         for index, part in enumerate(self.program.parts):
             if isinstance(part, Segment):
-                self._run_segment(frame, index, arrays, options)
+                self._run_segment(frame, index, arrays, options, times)
             else:
                 assert self._interpreter is not None
+                start = time.perf_counter()
                 found = run_host_step(part, arrays, frame.environment, self._interpreter)
+                if times is not None:
+                    times.steps.append((part, time.perf_counter() - start))
                 if found:
                     key = (*key, *found.values())
                     frame = self.frame(key, {**frame.environment.values, **found})
-        return [self._result(port, arrays, frame.environment, i, out) for i, port in enumerate(outputs)]
+        results = [self._result(port, arrays, frame.environment, i, out) for i, port in enumerate(outputs)]
+        if times is not None:
+            times.total = time.perf_counter() - begin
+        return results
 
-    def _run_segment(self, frame: Frame, index: int, arrays: Arrays, options: RunOptions | None) -> None:
+    def _run_segment(
+        self, frame: Frame, index: int, arrays: Arrays, options: RunOptions | None, times: StepTimes | None
+    ) -> None:  # fmt: skip
         plan = self.plan(frame, index)
         free = frame.free.setdefault(index, [])
         try:
@@ -139,7 +172,11 @@ class Executor:
             if buffer not in arrays:
                 arrays[buffer] = self._allocate(buffer, frame.environment)
         binding.patch({b: a.ctypes.data for b, a in arrays.items() if isinstance(a, np.ndarray)})
-        finished = binding.launch(options)
+        stamps = None if times is None else np.zeros((len(plan.steps), 2), np.int64)
+        finished = binding.launch(options, stamps)
+        if times is not None and stamps is not None:
+            spans = (stamps[:, 1] - stamps[:, 0]) / ticks_per_second()
+            times.steps += zip(plan.steps, spans.tolist(), strict=True)
         error = binding.error()
         free.append(binding)
         if error is not None:
