@@ -15,6 +15,7 @@ from jitopt.passes.rules import Builder, Replacement, RulePass
 from jitopt.passes.weights import CONTRACTIONS, Linear, along_inputs, channel_vector, contraction, linear_producer
 
 _MAPS = frozenset({"Add", "Sub", "Mul", "Div"})
+_MOVES = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"})
 
 
 def affine_of(node: Node, axis: int, channels: int) -> tuple[Value, Array, Array] | None:
@@ -48,18 +49,35 @@ class FoldAffine(RulePass):
         candidates = [v for v in (node.arg(0), node.arg(1)) if v.constant is None]
         if len(candidates) != 1:
             return None
-        before = linear_producer(candidates[0])
+        source, moves = _through_moves(node, candidates[0])
+        before = linear_producer(source)
         if not isinstance(before, Linear):
             return before
         if before.node.op == "MatMul" and before.add is None and node.op in ("Add", "Sub"):
             return None  # a MatMul takes no bias; the pair is one group already
-        found = affine_of(node, before.axis, before.channels)
+        # Behind moves the constant is a scalar: on axis 0 it stands for every element, whatever was moved.
+        found = affine_of(node, 0 if moves else before.axis, before.channels)
         if found is None:
             return Refusal(f"its constant is not one number for each channel of '{before.node.name}'")
         new = before.scaled(build, *found[1:])
         if isinstance(new, Refusal):
             return new
+        for move in reversed(moves):
+            new = build.like(move, [new, *move.inputs[1:]])
         return Replacement({node.output: new}, f"{before.node.op} + {node.op} => {before.node.op}")
+
+
+def _through_moves(node: Node, value: Value) -> tuple[Value, list[Node]]:
+    """What a scalar factor or summand meets once it has gone through reshapes and transposes, and those, last first."""
+    constant = next(v for v in node.inputs if v is not None and v is not value)
+    moves: list[Node] = []
+    while constant.constant is not None and constant.constant.size == 1 and inner_use_only(value):
+        move = value.producer
+        if move is None or move.op not in _MOVES:
+            break
+        moves.append(move)
+        value = move.arg(0)
+    return value, moves
 
 
 class FoldAffineBefore(RulePass):

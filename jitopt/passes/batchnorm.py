@@ -12,12 +12,9 @@ import numpy as np
 from jitopt.ir.graph import Node
 from jitopt.passes.base import Refusal
 from jitopt.passes.facts import Array, attribute, numeric_constant, shape_of
+from jitopt.passes.merge_affine import MOST_CANCELLATION
 from jitopt.passes.rules import Builder, Replacement, RulePass
 from jitopt.passes.weights import Linear, linear_producer
-
-# x * scale + shift cancels where |m * scale| is large beside the result; (x - m) * scale does not. Up to this factor
-# the lost bits stay below 1e-5 of the result's scale in float32.
-_MOST_CANCELLATION = 100.0
 
 
 def scale_and_shift(node: Node) -> tuple[Array, Array] | Refusal:
@@ -80,7 +77,7 @@ class BatchNormToAffine(RulePass):
         beta = numeric_constant(node.arg(2))
         assert beta is not None
         size = np.maximum(1.0, np.maximum(np.abs(beta), np.abs(numeric_constant(node.arg(1)))))  # type: ignore[arg-type]
-        if x.dtype.name != "float64" and np.any(np.abs(shift - beta) > _MOST_CANCELLATION * size):
+        if x.dtype.name != "float64" and np.any(np.abs(shift - beta) > MOST_CANCELLATION * size):
             return Refusal("x * scale + shift would cancel: the mean is too large beside the deviation")
         along = (-1, *(1,) * (len(shape) - 2))
         with np.errstate(all="ignore"):

@@ -16,8 +16,10 @@ from jitopt.passes.common_subexpressions import CommonSubexpressions, MergeConst
 from jitopt.passes.dead_code import DeadCode
 from jitopt.passes.fold_constants import FoldConstants, ShapeArithmetic
 from jitopt.passes.fold_pad import FoldPad
+from jitopt.passes.grouped_transposes import UngroupTransposes
 from jitopt.passes.identities import RemoveIdentities
 from jitopt.passes.inline_if import InlineIf
+from jitopt.passes.merge_affine import MergeAffine
 from jitopt.passes.pairs import CancelPairs
 from jitopt.passes.recognise_activations import RecogniseActivations
 from jitopt.passes.recognise_gelu import ApproximateGelu, RecogniseGelu
@@ -40,10 +42,21 @@ CLEAN = (
 
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("clean", CLEAN),
-    ("shapes", ("constant-shapes", "unwrap-softmax", "merge-views", "merge-transposes", "cancel-transposes", *CLEAN)),
+    (
+        "shapes",
+        (
+            "constant-shapes",
+            "unwrap-softmax",
+            "merge-views",
+            "ungroup-transposes",
+            "merge-transposes",
+            "cancel-transposes",
+            *CLEAN,
+        ),
+    ),
     ("recognise", ("recognise-layernorm", "recognise-gelu", "recognise-activations", "recognise-softmax", "dead-code")),
     ("weights", ("fold-pad", "fold-batchnorm", "fold-affine", "dead-code")),
-    ("affine", ("batchnorm-to-affine", "fold-affine", "fold-affine-before", "dead-code")),
+    ("affine", ("batchnorm-to-affine", "merge-affine", "fold-affine", "fold-affine-before", "dead-code")),
     ("operators", ("approximate-gelu", "replace-operators", "replace-operators-bounded", *CLEAN)),
     ("finish", ("merge-constants", "dead-code")),
 )
@@ -53,8 +66,8 @@ PASSES: dict[str, Pass] = {
     for rewrite in (
         ApproximateGelu(), BatchNormToAffine(), CancelPairs(), CancelTransposes(), CommonSubexpressions(),
         ConstantShapes(), DeadCode(), FoldAffine(), FoldAffineBefore(), FoldBatchNorm(), FoldConstants(), FoldPad(),
-        InlineIf(), LocalConstants(), MergeConstants(), MergeTransposes(), MergeViews(), RecogniseActivations(),
-        RecogniseGelu(), RecogniseLayerNorm(), RecogniseSoftmax(), RemoveIdentities(), ReplaceExactly(),
-        ReplaceWithinBound(), ShapeArithmetic(), UnwrapSoftmax(),
+        InlineIf(), LocalConstants(), MergeAffine(), MergeConstants(), MergeTransposes(), MergeViews(),
+        RecogniseActivations(), RecogniseGelu(), RecogniseLayerNorm(), RecogniseSoftmax(), RemoveIdentities(),
+        ReplaceExactly(), ReplaceWithinBound(), ShapeArithmetic(), UngroupTransposes(), UnwrapSoftmax(),
     )
 }  # fmt: skip

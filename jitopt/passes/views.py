@@ -17,7 +17,7 @@ from jitopt.passes.base import Refusal
 from jitopt.passes.facts import attribute, same_type, shape_of
 from jitopt.passes.rules import Builder, Replacement, RulePass
 
-_VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
+VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 
 
 def reshape_operand(target: Sequence[Dim], source: Shape) -> list[int] | None:
@@ -41,11 +41,11 @@ def reshape_operand(target: Sequence[Dim], source: Shape) -> list[int] | None:
 class MergeViews(RulePass):
     name = "merge-views"
     description = "a reshape of a reshape (Reshape, Squeeze, Unsqueeze, Flatten) becomes one Reshape, or nothing"
-    roots = _VIEWS
+    roots = VIEWS
 
     def rule(self, node: Node, build: Builder) -> Replacement | Refusal | None:
         inner = node.arg(0).producer
-        if inner is None or operator_of(inner).kind is not Kind.VIEW or inner.op not in _VIEWS:
+        if inner is None or operator_of(inner).kind is not Kind.VIEW or inner.op not in VIEWS:
             return None
         x = inner.arg(0)
         what = f"{inner.op}, {node.op} => "
@@ -84,21 +84,15 @@ class ConstantShapes(RulePass):
         source = shape_of(node.arg(0))
         if operand.constant is not None or operand.content is None or source is None:
             return None
-        dims: list[Dim] = list(operand.content.flat)
-        found = _expand_operand(dims, source) if node.op == "Expand" else self._reshape(node, dims, source)
+        if node.op == "Expand":
+            found = _expand_operand(list(operand.content.flat), source)
+        else:
+            found = reshape_operand(node.output.shape, source)
         if found is None:
             return Refusal("its symbolic extents are more than 0 and -1 can say")
         shape = build.constant(np.array(found, np.int64), f"{node.name}/shape")
         new = build.add(node.op, [node.arg(0), shape])
         return Replacement({node.output: new}, f"{node.op} of a computed shape => {node.op} of a constant")
-
-    @staticmethod
-    def _reshape(node: Node, dims: list[Dim], source: Shape) -> list[int] | None:
-        if any(isinstance(d, int) and d <= 0 for d in dims):
-            if attribute(node, "allowzero"):
-                return None
-            dims = list(node.output.shape)
-        return reshape_operand(dims, source)
 
 
 def _expand_operand(dims: list[Dim], source: Shape) -> list[int] | None:
