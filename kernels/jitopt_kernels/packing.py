@@ -26,3 +26,36 @@ def pack_b(b: np.ndarray[Any, Any], lanes: int, panel: int) -> np.ndarray[Any, A
 def gemm_scratch(k: Any, lanes: int, panel: int) -> Any:
     """Scratch of one thread for the layouts "rows" and "columns"; `k` may be symbolic."""
     return k * (SCRATCH_PANELS * panel * lanes * 4)
+
+
+ZERO_BYTES = 64  # a block of zero input: what padding reads
+TAP_BYTES = 24  # row offset, column offset and weight offset of one tap
+_SLOT_BYTES = 8
+
+
+def window_line(tallest: int) -> tuple[int, int]:
+    """(bytes of a line, address slots) of the tap table of tiles with at most `tallest` rows."""
+    slots = 1
+    while slots < tallest:
+        slots *= 2
+    return 2 * slots * _SLOT_BYTES + _SLOT_BYTES, slots
+
+
+def conv_scratch(taps: Any, heights: tuple[int, ...]) -> Any:
+    """Scratch of one thread of a convolution with `taps` = kernel height * width taps (may be symbolic)."""
+    return ZERO_BYTES + taps * (TAP_BYTES + window_line(heights[0])[0])
+
+
+def pack_conv(
+    weights: np.ndarray[Any, Any], lanes: int, panel: int, block: int, groups: int = 1
+) -> np.ndarray[Any, Any]:
+    """Pack convolution weights [OC, IC / groups, KH, KW] (KH and KW may be any number of axes) for `make_conv`.
+
+    Gives [groups, panels, taps, channels, panel * lanes]: channels are a group's inputs, padded with zeros to a
+    multiple of `block` (the c of a blocked input, 1 for a row-major one); a group's outputs are padded likewise.
+    """
+    oc, ic = weights.shape[:2]
+    grouped = weights.reshape(groups, oc // groups, ic, -1)
+    padded = np.zeros((*grouped.shape[:2], -(-ic // block) * block, grouped.shape[3]), np.float32)
+    padded[:, :, :ic] = grouped
+    return pack_b(padded.transpose(0, 3, 2, 1).reshape(groups, -1, oc // groups), lanes, panel)
