@@ -54,6 +54,18 @@ def from_end(index: Dim, extent: Dim) -> Dim:
     return select_eq(dim_min(index, 0), 0, index, index + extent)
 
 
+def gap(low: Dim, high: Dim) -> Dim:
+    """high - low, where `low` is a maximum as the minimum of the gaps to its arguments: n - max(n - 1, 0) = min(n, 1)."""
+    if isinstance(low, Expr) and len(low.terms) == 1:
+        (mono, coeff) = low.terms[0]
+        if coeff == 1 and len(mono) == 1 and mono[0].op == "max":
+            first, *rest = (high - a for a in mono[0].args)
+            for other in rest:
+                first = smaller(first, other)
+            return first
+    return high - low
+
+
 def _nonnegative(d: Dim, depth: int) -> bool:
     if isinstance(d, int):
         return d >= 0

@@ -54,7 +54,7 @@ def blobs(graph: Graph) -> dict[str, Array]:
 def digest(array: Array) -> str:
     """ "sha256:" and the hexadecimal digest of the array's bytes in row-major order."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return f"sha256:{hashlib.sha256(memoryview(data)).hexdigest()}"
+    return f"sha256:{hashlib.sha256(data.data).hexdigest()}"
 
 
 def is_inline(array: Array) -> bool:

@@ -24,6 +24,10 @@ def assign_layouts(graph: Graph, lanes: int) -> None:
     _Assigner(graph, lanes).run()
 
 
+def _has_rank(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.shape is not None
+
+
 class _Assigner:
     def __init__(self, graph: Graph, lanes: int) -> None:
         self.graph, self.layout = graph, Layout(lanes)
@@ -34,7 +38,8 @@ class _Assigner:
             rule = _RULES.get(node.op)
             if rule is None and operator_of(node).kind is Kind.MAP:
                 rule = _Assigner.map
-            if rule is None or not rule(self, node):
+            ranked = all(v is None or _has_rank(v) for v in (*node.inputs, *node.outputs))
+            if rule is None or not ranked or not rule(self, node):
                 self.row_major(node)
         for value in list(dict.fromkeys(self.graph.outputs)):
             if value.layout.block:

@@ -12,6 +12,7 @@ import numpy as np
 from jitopt.errors import ModelError
 from jitopt.ir.dims import Dim, Shape, floor_div
 from jitopt.ir.graph import Graph, Node, Value
+from jitopt.ir.types import TensorType
 from jitopt.ops import cases
 from jitopt.ops.cast import convert
 from jitopt.ops.contents import axes_of, fresh, known
@@ -55,7 +56,7 @@ def _given(value: Value | None) -> bool:
         return False
     if value.constant is not None:
         return bool(value.constant.size)
-    return value.tensor.shape != (0,)
+    return not (isinstance(value.type, TensorType) and value.type.shape == (0,))
 
 
 def _rule(node: Node, attrs: Attrs) -> Sequence[Shape]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitopt.errors import ModelError, ShapeError
-from jitopt.ir.bounds import clamp, from_end, larger
+from jitopt.ir.bounds import clamp, from_end, gap, larger
 from jitopt.ir.dims import Dim, Shape, ceil_div
 from jitopt.ir.graph import Graph, Node
 from jitopt.ops.cases import counting, sample, scalar, vector
@@ -33,7 +33,7 @@ def slice_bounds(extent: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim
     first, last = from_end(start, extent), from_end(end, extent)
     if step > 0:
         first, last = clamp(first, 0, extent), clamp(last, 0, extent)
-        return first, larger(ceil_div(last - first, step), 0)
+        return first, larger(ceil_div(gap(first, last), step), 0)
     first, last = clamp(first, 0, extent - 1), clamp(last, -1, extent - 1)
     return first, larger(ceil_div(first - last, -step), 0)
 

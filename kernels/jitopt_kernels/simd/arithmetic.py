@@ -52,8 +52,7 @@ def _binary(function: Any, kinds: str, emit: Emit) -> None:
     """
     builtin = getattr(operator, function.__name__, None) is function
 
-    @device(function)
-    def _define(context: Any, x: Any, y: Any) -> Any:
+    def define(context: Any, x: Any, y: Any) -> Any:
         result = common((x, y), kinds)
         if result is None or (builtin and not isinstance(result, Vec)):
             return None
@@ -62,6 +61,12 @@ def _binary(function: Any, kinds: str, emit: Emit) -> None:
             return emit(builder, element(result).kind, *spread(builder, result, args))
 
         return result(*formal(result, (x, y))), lower
+
+    device(function)(define)
+    if builtin:
+        device(getattr(operator, f"i{function.__name__.rstrip('_')}"))(
+            define
+        )  # registers are values: x += y is x = x + y
 
 
 def _by_kind(float_: str, integer: str) -> Emit:
