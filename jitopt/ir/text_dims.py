@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitopt.ir.dims import Atom, Dim, dim_max, dim_min, floor_div, modulo, select_eq, symbol
+from jitopt.ir.dims import Atom, Dim, Expr, dim_max, dim_min, floor_div, modulo, select_eq, symbol
 from jitopt.ir.dtypes import BY_NAME
 from jitopt.ir.lexer import Cursor, bare, quote
 from jitopt.ir.types import OptionalType, SequenceType, TensorType, Type
@@ -17,6 +17,9 @@ def dim_text(d: Dim) -> str:
     """A dimension, such that `parse_dim` gives the same object."""
     if isinstance(d, int):
         return str(d)
+    atom = _sole(d)
+    if atom is not None and atom.op in _MARKS:
+        return _atom_text(atom)[1:-1]
     text = ""
     for monomial, coefficient in d.terms:
         factors = [_atom_text(atom) for atom in monomial]
@@ -36,10 +39,17 @@ def _atom_text(atom: Atom) -> str:
     return f"{atom.op}({', '.join(map(dim_text, atom.args))})"
 
 
+def _sole(d: Expr) -> Atom | None:
+    """The atom an expression consists of, None for products and sums."""
+    return d.terms[0][0][0] if len(d.terms) == 1 and d.terms[0][1] == 1 and len(d.terms[0][0]) == 1 else None
+
+
 def _operand(d: Dim) -> str:
-    """Products and sums stand in parentheses."""
-    single = d >= 0 if isinstance(d, int) else len(d.terms) == 1 and d.terms[0][1] == 1 and len(d.terms[0][0]) == 1
-    return dim_text(d) if single else f"({dim_text(d)})"
+    """Products, sums and negative numbers stand in parentheses."""
+    if isinstance(d, int):
+        return str(d) if d >= 0 else f"({d})"
+    atom = _sole(d)
+    return f"({dim_text(d)})" if atom is None else _atom_text(atom)
 
 
 def parse_dim(cursor: Cursor) -> Dim:
