@@ -64,7 +64,7 @@ def _plain_batch_norm(graph: Graph, node: Node) -> None:
     """Before opset 14: per-channel statistics always (spatial=1), training told by the number of outputs."""
     if node.attrs.pop("spatial", 1) != 1:
         raise ModelError("BatchNormalization with spatial=0 is not supported", node=node.name)
-    if any(value.uses for value in node.outputs[1:]):
+    if any(value.uses or graph.is_output(value) for value in node.outputs[1:]):
         raise ModelError("BatchNormalization in training mode of opset 13 or older is not supported", node=node.name)
     for value in node.outputs[1:]:
         value.producer = None
