@@ -84,7 +84,8 @@ def convert(x: Any, dtype: str) -> Any:
     x = np.asarray(x)
     to = numpy_dtype(dtype)
     if to.kind not in "iu" or x.dtype.kind != "f":
-        return (x != 0 if to.kind == "b" else x.astype(to))[()]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (x != 0 if to.kind == "b" else x.astype(to))[()]
     low, high = np.iinfo(to).min, np.iinfo(to).max
     with np.errstate(invalid="ignore"):
         inside = np.where((x >= float(low)) & (x < float(high)), x, 0).astype(to)
