@@ -13,7 +13,7 @@ from jitopt.ir.graph import Node
 from jitopt.ops import cases
 from jitopt.ops.operator import ANY, Array, Attribute, Attrs, Kind, Param, Sample
 from jitopt.ops.rules import same_as_first
-from jitopt.ops.signature import PLAIN, REALS, declare, dtypes
+from jitopt.ops.signature import declare, dtypes
 
 _CASTABLE = ANY - dtypes("complex64 complex128")
 _FLOAT_WORDS = {"inf": np.inf, "+inf": np.inf, "-inf": -np.inf, "nan": np.nan}
@@ -149,7 +149,7 @@ def _same_width(node: Node, attrs: Attrs) -> Mapping[str, DType]:
 
 
 declare(
-    "BitCast", Kind.MAP, (Param("input", PLAIN | REALS, "T1"),), (Param("output", ANY, "T2"),), same_as_first,
+    "BitCast", Kind.MAP, (Param("input", ANY - dtypes("string"), "T1"),), (Param("output", ANY, "T2"),), same_as_first,
     lambda attrs, x: np.ascontiguousarray(x).view(_computable(BY_ONNX_CODE[int(attrs.to)])).reshape(x.shape),
     dtype=_same_width, since=(26,), attributes={"to": Attribute("int", required=True)},
     samples=lambda: [cases.sample(cases.floats(3, 5), to=BY_NAME["int32"].onnx_code)],

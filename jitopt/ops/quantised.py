@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitopt.ir.dims import Shape
+from jitopt.ir.dtypes import DType
 from jitopt.ir.graph import Node
 from jitopt.ops import cases
 from jitopt.ops.contraction import integer_matmul, matmul_shape
@@ -21,19 +22,18 @@ from jitopt.ops.signature import BYTES, declare, dtypes
 # In the samples signed weights keep to 7 bits: without VNNI, ONNX Runtime's sums of two products saturate at int16.
 FLOAT = dtypes("float32")
 HALF_OR_FLOAT = dtypes("float32 float16")
+_REAL = HALF_OR_FLOAT | dtypes("bfloat16")
+_EIGHT = BYTES | dtypes("float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz")
+Types = frozenset[DType]
 
 
-def quantised(*names: str) -> tuple[Param, ...]:
-    """The formal inputs (tensor, scale, zero point) of each operand: quantised("a", "b")."""
+def quantised(*names: str, allowed: Types = BYTES, scales: Types = FLOAT) -> tuple[Param, ...]:
+    """The formal inputs (tensor, scale, zero point) of each operand, those of the result last: quantised("a", "b")."""
     params: list[Param] = []
-    for i, name in enumerate(names, 1):
-        params += [
-            Param(name, BYTES, f"T{i}"), Param(f"{name}_scale", FLOAT, "S"), Param(f"{name}_zero_point", BYTES, f"T{i}")
-        ]  # fmt: skip
+    for i, name in enumerate((*names, "y"), 1):
+        tensor = [Param(name, allowed, f"T{i}")] if name != "y" else []
+        params += [*tensor, Param(f"{name}_scale", scales, "TS"), Param(f"{name}_zero_point", allowed, f"T{i}")]
     return tuple(params)
-
-
-RESULT = (Param("y_scale", FLOAT, "S"), Param("y_zero_point", BYTES, "T3"))
 
 
 def _single(node: Node, indices: Sequence[int]) -> None:
@@ -87,7 +87,7 @@ def _conv_samples() -> list[Sample]:
 
 declare(
     "QLinearConv", Kind.CONTRACT,
-    (*quantised("x", "w"), *RESULT, Param("B", dtypes("int32"), "T4", optional=True)), (Param("y", BYTES, "T3"),),
+    (*quantised("x", "w"), Param("B", dtypes("int32"), "T4", optional=True)), (Param("y", BYTES, "T3"),),
     _conv_rule, _qlinear_conv, since=(10,), attributes=CONV_ATTRIBUTES, samples=_conv_samples,
 )  # fmt: skip
 
@@ -131,8 +131,8 @@ def _matmul_samples() -> list[Sample]:
 
 
 declare(
-    "QLinearMatMul", Kind.CONTRACT, (*quantised("a", "b"), *RESULT), (Param("y", BYTES, "T3"),), _matmul_rule,
-    _qlinear_matmul, since=(10, 21), samples=_matmul_samples,
+    "QLinearMatMul", Kind.CONTRACT, quantised("a", "b", allowed=_EIGHT, scales=_REAL), (Param("y", _EIGHT, "T3"),),
+    _matmul_rule, _qlinear_matmul, since=(10, 21), samples=_matmul_samples,
 )  # fmt: skip
 
 
