@@ -7,16 +7,18 @@ A symbol may take any value >= 0, so an answer here holds for empty extents too:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache, reduce
 
 from jitopt.ir.dims import Atom, Dim, Expr, Monomial, _from_atom, dim_max, dim_min, product, select_eq
 
-_DEPTH = 6
+_DEPTH, _STEPS = 6, 64
 FAR = 2**31 - 1  # an index at or beyond this stands for "to the end", whatever the extent
 
 
+@lru_cache(maxsize=4096)
 def nonnegative(d: Dim) -> bool:
     """d >= 0 for every value of its symbols, as far as this can tell; False where it cannot."""
-    return _nonnegative(d, _DEPTH)
+    return _Search().nonnegative(d, _DEPTH)
 
 
 def at_most(a: Dim, b: Dim) -> bool:
@@ -55,53 +57,56 @@ def from_end(index: Dim, extent: Dim) -> Dim:
 
 
 def gap(low: Dim, high: Dim) -> Dim:
-    """high - low, where `low` is a maximum as the minimum of the gaps to its arguments: n - max(n - 1, 0) = min(n, 1)."""
+    """high - low; where `low` is a maximum, the least gap to its arguments: n - max(n - 1, 0) is min(n, 1)."""
     if isinstance(low, Expr) and len(low.terms) == 1:
-        (mono, coeff) = low.terms[0]
+        mono, coeff = low.terms[0]
         if coeff == 1 and len(mono) == 1 and mono[0].op == "max":
-            first, *rest = (high - a for a in mono[0].args)
-            for other in rest:
-                first = smaller(first, other)
-            return first
+            gaps: list[Dim] = [high - a for a in mono[0].args]
+            return reduce(smaller, gaps)
     return high - low
 
 
-def _nonnegative(d: Dim, depth: int) -> bool:
-    if isinstance(d, int):
-        return d >= 0
-    if all(c >= 0 and all(_atom_nonnegative(a, depth) for a in mono) for mono, c in d.terms):
-        return True
-    return depth > 0 and any(_holds_without(d, mono, coeff, depth - 1) for mono, coeff in d.terms if mono)
+class _Search:
+    """One search for a proof; it gives up after `_STEPS` expressions."""
 
+    def __init__(self) -> None:
+        self.steps = _STEPS
 
-def _atom_nonnegative(atom: Atom, depth: int) -> bool:
-    if atom.op == "symbol":
-        return True
-    if depth == 0:
-        return False
-    signs = [_nonnegative(a, depth - 1) for a in atom.args]
-    if atom.op == "max":
-        return any(signs)
-    if atom.op == "mod":
-        return signs[1]
-    return all(signs[2:] if atom.op == "select_eq" else signs)
-
-
-def _holds_without(d: Expr, mono: Monomial, coeff: int, depth: int) -> bool:
-    """d >= 0 after one non-polynomial atom of the term coeff*mono gave way to a bound on the term's worse side."""
-    for atom in dict.fromkeys(mono):
-        rest = list(mono)
-        rest.remove(atom)
-        if atom.op == "symbol" or not all(_atom_nonnegative(a, depth) for a in rest):
-            continue
-        factor = product([*map(_from_atom, rest), coeff])
-        others = d - factor * _from_atom(atom)
-        bounds, divisor, every = _bounds(atom, below=coeff > 0)
-        # floor(a / k) stands between (a - k + 1) / k and a / k: the whole sum is scaled by k.
-        tests = (_nonnegative(others * divisor + factor * b, depth) for b in bounds)
-        if bounds and (all(tests) if every else any(tests)):
+    def nonnegative(self, d: Dim, depth: int) -> bool:
+        if isinstance(d, int):
+            return d >= 0
+        if all(c >= 0 and all(self._atom(a, depth) for a in mono) for mono, c in d.terms):
             return True
-    return False
+        self.steps -= 1
+        return depth > 0 < self.steps and any(self._without(d, mono, c, depth - 1) for mono, c in d.terms if mono)
+
+    def _atom(self, atom: Atom, depth: int) -> bool:
+        if atom.op == "symbol":
+            return True
+        if depth == 0:
+            return False
+        signs = [self.nonnegative(a, depth - 1) for a in atom.args]
+        if atom.op == "max":
+            return any(signs)
+        if atom.op == "mod":
+            return signs[1]
+        return all(signs[2:] if atom.op == "select_eq" else signs)
+
+    def _without(self, d: Expr, mono: Monomial, coeff: int, depth: int) -> bool:
+        """d >= 0 after one non-polynomial atom of the term coeff*mono gave way to a bound on the term's worse side."""
+        for atom in dict.fromkeys(mono):
+            rest = list(mono)
+            rest.remove(atom)
+            if atom.op == "symbol" or not all(self._atom(a, depth) for a in rest):
+                continue
+            factor = product([*map(_from_atom, rest), coeff])
+            others = d - factor * _from_atom(atom)
+            bounds, divisor, every = _bounds(atom, below=coeff > 0)
+            # floor(a / k) stands between (a - k + 1) / k and a / k: the whole sum is scaled by k.
+            tests = (self.nonnegative(others * divisor + factor * b, depth) for b in bounds)
+            if bounds and (all(tests) if every else any(tests)):
+                return True
+        return False
 
 
 def _bounds(atom: Atom, below: bool) -> tuple[Sequence[Dim], int, bool]:
