@@ -28,7 +28,7 @@ from .errorfunction import erf
 from .exponential import exp, expm1, reciprocal, sigmoid, tanh
 from .floatbits import lookup, polynomial
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh
-from .lanes import all_lanes, any_lane, hmax, hmin, hsum, iota, splat, tail_mask
+from .lanes import all_lanes, any_lane, hmax, hmin, hprod, hsum, iota, splat, tail_mask
 from .logarithm import log, log1p
 from .memory import (
     compare_exchange,
@@ -81,6 +81,7 @@ __all__ = [
     "gather",
     "hmax",
     "hmin",
+    "hprod",
     "hsum",
     "inlined",
     "iota",

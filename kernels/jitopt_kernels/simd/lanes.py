@@ -58,6 +58,11 @@ def hsum(x: Any) -> Any:
     return _tree(np.add, x)
 
 
+def hprod(x: Any) -> Any:
+    """The product of all lanes as a scalar."""
+    return _tree(np.multiply, x)
+
+
 def hmax(x: Any) -> Any:
     """The largest lane as a scalar; NaN where one is NaN."""
     return _tree(maximum, x)
@@ -138,5 +143,6 @@ def _reduction(function: Any, combine: Callable[[Any, str, Any, Any], Any]) -> N
 
 
 _reduction(hsum, lambda builder, kind, a, b: builder.fadd(a, b) if kind == "f" else builder.add(a, b))
+_reduction(hprod, lambda builder, kind, a, b: builder.fmul(a, b) if kind == "f" else builder.mul(a, b))
 _reduction(hmax, extremum(">"))
 _reduction(hmin, extremum("<"))
