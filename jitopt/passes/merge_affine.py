@@ -8,6 +8,8 @@ them. A chain that adds first keeps its order where multiplying first would canc
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jitopt.ir.graph import Node, Value
@@ -38,13 +40,15 @@ class MergeAffine(RulePass):
         if len(chain) < 2:
             return None
         scale, shift = np.ones(()), np.zeros(())
+        tame = True
         with np.errstate(all="ignore"):
             for step in reversed(chain):
                 scale, shift = _then(step, scale, shift)
+                tame = tame and _is_tame(scale, x.dtype.numpy)
         multiplies, adds = bool(np.any(scale != 1)), bool(np.any(shift != 0))
         if multiplies + adds >= len(chain):
             return None
-        reason = _obstacle(chain, scale, shift, x)
+        reason = _obstacle(chain, scale, shift, x) if tame else "a step may overflow or vanish, the whole would not"
         if reason is not None:
             return Refusal(reason)
         new = x
@@ -85,6 +89,15 @@ def _then(step: Node, scale: Array, shift: Array) -> tuple[Array, Array]:
     return (-scale, c - shift) if right is None else (scale, shift - c)
 
 
+def _is_tame(scale: Array, dtype: np.dtype[Any] | None) -> bool:
+    """Far from where a product with it overflows or vanishes: the steps and the whole do so for the same x."""
+    if dtype is None:
+        return False
+    limits = np.finfo(dtype)
+    size = np.abs(scale[scale != 0])
+    return bool(np.all((size < np.sqrt(float(limits.max))) & (size > np.sqrt(float(limits.tiny)))))
+
+
 def _obstacle(chain: list[Node], scale: Array, shift: Array, x: Value) -> str | None:
     dtype = x.dtype.numpy
     assert dtype is not None
@@ -92,8 +105,6 @@ def _obstacle(chain: list[Node], scale: Array, shift: Array, x: Value) -> str | 
         narrow = (scale.astype(dtype), shift.astype(dtype))
     if not all(np.all(np.isfinite(a)) for a in narrow):
         return f"the combined constants do not fit {x.dtype}"
-    if np.any((narrow[0] == 0) != (scale == 0)):
-        return f"the combined factor vanishes in {x.dtype}"
     largest = max(v.constant.size for n in chain for v in n.inputs if v is not None and v.constant is not None)
     if max(scale.size, shift.size) > largest:
         return "the combined constants would be larger than each of them"
