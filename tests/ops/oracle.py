@@ -167,16 +167,16 @@ def run_reference_evaluator(case: Case) -> list[Any]:
 
 
 # our side -----------------------------------------------------------------------------------------------------------
-def build_graph(case: Case, *, symbolic: bool = False, constant: bool = False) -> Graph:
+def build_graph(case: Case, *, symbolic: bool = False, ranked: bool = True) -> Graph:
     """The node in a graph of its own, brought to the newest form and with types inferred.
 
     `symbolic`: every extent of the inputs beyond 1 becomes a symbol, equal extents the same one; shape operands become
-    constants. `constant`: all inputs are constants.
+    constants. Without `ranked` the ranks of all inputs are unknown.
     """
     graph = Graph("one")
     operands: list[Value | None] = []
     for index, value in enumerate(case.sample.inputs):
-        fixed = constant or (symbolic and _is_shape_operand(case.operator, index, value))
+        fixed = symbolic and _is_shape_operand(case.operator, index, value)
         operands.append(None if value is None else _operand(graph, f"in{index}", value, symbolic, fixed))
     attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in case.sample.attrs.items()}
     found = graph.add(case.operator.name, operands, outputs=case.sample.outputs, name="node", **attrs)
@@ -184,6 +184,8 @@ def build_graph(case: Case, *, symbolic: bool = False, constant: bool = False) -
     node = outputs[0].producer
     for index in case.outputs:
         graph.output(outputs[index])
+    for value in graph.inputs if not ranked else ():
+        value.type = value.type.with_shape(None) if isinstance(value.type, TensorType) else value.type
     for version, upgrade in case.operator.upgrades:
         if case.opset < version:
             upgrade(graph, node)

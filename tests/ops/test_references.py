@@ -76,6 +76,17 @@ def test_symbolic_inference(operator: Operator, opset: int) -> None:
             assert not problem, f"{case}: {problem}"
 
 
+@pytest.mark.parametrize(("operator", "opset"), _PAIRS)
+def test_inference_without_ranks(operator: Operator, opset: int) -> None:
+    """Where ranks are unknown, inference claims nothing that the result denies."""
+    for case in oracle.cases(operator, opset):
+        _, ours = oracle.run_ours(case)
+        graph = oracle.build_graph(case, ranked=False)
+        for value, result in zip(graph.outputs, ours, strict=True):
+            problem = oracle.misfit(value.type, result, {}, exact=False)
+            assert not problem, f"{case}: {problem}"
+
+
 def test_every_operator_has_samples_or_a_reason() -> None:
     missing = [o.name for o in operators() if not o.samples() and o.name not in UNSAMPLED]
     assert not missing
