@@ -79,16 +79,16 @@ class Worker:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         try:
+            write_message(stdin, {"key": key, "path": path, "assembly": assembly}, [text.encode()])
             if not self._ready:
                 if read_message(stdout) is None:
                     raise WorkerUnavailable(self._last_words())
                 self._ready = True
-            write_message(stdin, {"key": key, "path": path, "assembly": assembly}, [text.encode()])
             message = read_message(stdout)
         except (OSError, ValueError):
             message = None
         if message is None:
-            raise WorkerDied(self._last_words())
+            raise (WorkerDied if self._ready else WorkerUnavailable)(self._last_words())
         header, sections = message
         if "error" in header:
             return Answer(error=header["error"], remedy=header["remedy"], trace=header["trace"])

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import linecache
 import os
+import select
 import signal
 import struct
 import sys
@@ -29,6 +30,24 @@ from typing import IO, Any
 from jitopt.errors import JitoptError
 
 _LENGTH = struct.Struct("<I")
+
+_WARM_UP = """
+from jitopt_kernels.abi import share, word
+from jitopt_kernels.simd import load, load_masked, maximum, rank1, store, store_masked, tail_mask, tile_get, tile_zeros
+
+
+def kernel(args, tid, nthreads):
+    x, y, count = word(args, 4), word(args, 5), word(args, 6)
+    lo, hi = share(count, 4, tid, nthreads)
+    tile = tile_zeros(2, 1, 4)
+    for i in range(lo, hi, 4):
+        if hi - i < 4:
+            mask = tail_mask(hi - i, 4)
+            store_masked(y + 4 * i, maximum(load_masked(x + 4 * i, mask, "float32") * 2 + 1, 0), mask)
+        else:
+            tile = rank1(tile, x, 4, y, 16)
+    store(y, tile_get(tile, 0, 0) + load(x, "float32", 4))
+"""
 
 
 def write_message(stream: IO[bytes], header: dict[str, Any], sections: Sequence[bytes] = ()) -> None:
@@ -96,6 +115,9 @@ def serve(jobs: IO[bytes], answers: IO[bytes], cpu: str, features: str) -> None:
     import numba  # noqa: F401  (the import is what takes long; the first job should not wait for it)
 
     write_message(answers, {"ready": time.perf_counter() - start})
+    if not select.select([jobs], [], [], 0)[0]:
+        # Started ahead: what Numba sets up for its first kernel takes half a second and need not wait for that.
+        compile_text(_WARM_UP, "warm_up", cpu, features)
     while (message := read_message(jobs)) is not None:
         header, (text,) = message
         start = time.perf_counter()
