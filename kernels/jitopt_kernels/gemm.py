@@ -35,7 +35,7 @@ from .simd import (
     tile_finish_tail,
     tile_zeros,
 )
-from .tiling import CACHE_BYTES, block_rows, five, make_pick, merged, panel_group, row_blocks
+from .tiling import CACHE_BYTES, block_rows, five, merged, panel_group, pick_height, row_blocks, row_plan
 
 WIDE_PANELS = 4
 LAYOUTS = ("packed", "rows", "columns")
@@ -68,7 +68,8 @@ def make_gemm(
     width = panel * lanes
     step, tallest = width * 4, heights[0]
     copy_from_rows = 8 * tallest
-    pick = make_pick(heights, panel)
+    plan = row_plan(heights, panel)
+    plan_low, plan_high = plan.low, plan.high
     tile0, tile1, tile2, tile3, tile4 = five(
         [_make_tile(lanes, height, panel, finish, finish_tail) for height in heights]
     )
@@ -81,7 +82,7 @@ def make_gemm(
         """Tiles of rows [low, high) times panels [first, last); b addresses panel `first`."""
         row = low
         while row < high:
-            choice = pick(high - row)
+            choice = pick_height(high - row, tallest, plan_low, plan_high)
             x, y, p, w = a + row * a_row, offset + row * y_row, first, b
             if choice == one_row:
                 while p + WIDE_PANELS <= last and (p + WIDE_PANELS) * width <= n:

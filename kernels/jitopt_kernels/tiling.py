@@ -7,7 +7,7 @@ two of them, is cut so that no short tile is used where taller ones fit: with he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -71,20 +71,14 @@ def five(tiles: Sequence[Any]) -> list[Any]:
     return [*tiles, *[tiles[0]] * (MAX_HEIGHTS - len(tiles))]
 
 
-def make_pick(heights: Sequence[int], panel: int) -> Callable[[int], int]:
-    """pick(left) -> index of the height of the next tile where `left` rows remain."""
-    plan = row_plan(heights, panel)
-    low, high, twice = plan.low, plan.high, 2 * heights[0]
-
-    @inlined
-    def pick(left):
-        if left >= twice:
-            return 0
-        if left < 16:
-            return (low >> (3 * left)) & 7
-        return (high >> (3 * (left - 16))) & 7
-
-    return pick
+@inlined
+def pick_height(left, tallest, low, high):
+    """Index of the height of the next tile where `left` rows remain; `low` and `high` are a `RowPlan`'s words."""
+    if left >= 2 * tallest:
+        return 0
+    if left < 16:
+        return (low >> (3 * left)) & 7
+    return (high >> (3 * (left - 16))) & 7
 
 
 @inlined

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from jitopt_kernels.abi import share
-from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES
+from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES, window_line
 from jitopt_kernels.simd import inlined, load_scalar, prefetch, tile_finish, tile_finish_tail, tile_zeros
 from jitopt_kernels.simd.rows import rank1_rows, rows_advance, rows_load
-from jitopt_kernels.tiling import CACHE_BYTES, block_rows, five, make_pick, merged, panel_group, row_blocks
+from jitopt_kernels.tiling import CACHE_BYTES, block_rows, five, merged, panel_group, pick_height, row_blocks, row_plan
 
-from .window import Window, make_window, set_taps
+from .window import clear_zeros, fill_window, set_taps
 
 LINE_BYTES = 64
 
@@ -50,10 +50,10 @@ def make_conv(
     """
     width_, vec = panel * lanes, lanes * 4
     step, tallest = width_ * 4, heights[0]
-    pick, window = make_pick(heights, panel), make_window(tallest)
-    clear, fill = window.clear, window.fill
+    plan, slots = row_plan(heights, panel), window_line(tallest)[1]
+    plan_low, plan_high = plan.low, plan.high
     tile0, tile1, tile2, tile3, tile4 = five(
-        [make_tile(lanes, height, panel, block, window, finish, finish_tail) for height in heights]
+        [make_tile(lanes, height, panel, block, slots, finish, finish_tail) for height in heights]
     )
 
     @merged
@@ -65,7 +65,7 @@ def make_conv(
         panels, positions = (channels + width_ - 1) // width_, out_h * out_w
         tap_bytes = blocks * block * step
         taps = set_taps(scratch, kernel_h, kernel_w, dilation_h, dilation_w, tap_bytes)
-        clear(scratch)
+        clear_zeros(scratch)
         table, panel_bytes = scratch + ZERO_BYTES + taps * TAP_BYTES, taps * tap_bytes
         chunks = row_blocks(positions, tallest)
         sweep = panel_group(panels, panel_bytes, chunks * images * groups, nthreads, cache_bytes)
@@ -84,10 +84,10 @@ def make_conv(
             ahead = weights + (last - first) * panel_bytes
             enough = ahead + (last - first) * panel_bytes
             while position < stop:
-                choice = pick(stop - position)
-                lines = fill(
-                    scratch, taps, taps, source, x_block, x_row, x_column, height, width,
-                    stride_h, stride_w, top, left, out_w, position, min(tallest, stop - position),
+                choice = pick_height(stop - position, tallest, plan_low, plan_high)
+                lines = fill_window(
+                    scratch, taps, source, x_block, x_row, x_column, height, width,
+                    stride_h, stride_w, top, left, out_w, position, min(tallest, stop - position), slots,
                 )  # fmt: skip
                 rows, b = 1, weights
                 for p in range(first, last):
@@ -113,21 +113,20 @@ def make_conv(
     return conv
 
 
-def make_tile(lanes: int, height: int, panel: int, block: int, window: Window, finish: Any, finish_tail: Any) -> Any:
+def make_tile(lanes: int, height: int, panel: int, block: int, slots: int, finish: Any, finish_tail: Any) -> Any:
     """One register tile: `height` output positions times one panel of channels, then the epilogue. Returns height."""
-    vec, step = lanes * 4, panel * lanes * 4
-    line, steps, weights = window.line, window.steps, window.weights
+    vec, step, line = lanes * 4, panel * lanes * 4, 16 * slots + 8
 
     @inlined
     def tile(table, lines, blocks, b, ahead, operands, image, offset, y_block, column, valid):
         acc = tile_zeros(height, panel, lanes)
         for index in range(lines):
             at = table + index * line
-            w, rows = b + load_scalar(at + weights, "int64"), rows_load(at, height)
+            w, rows = b + load_scalar(at + 16 * slots, "int64"), rows_load(at, height)
             for _ in range(blocks):
                 for k in range(block):
                     acc = rank1_rows(acc, rows, 4 * k, w + k * step, vec)
-                rows = rows_advance(rows, at + steps)
+                rows = rows_advance(rows, at + 8 * slots)
                 w += block * step
                 prefetch(ahead)
                 ahead += LINE_BYTES

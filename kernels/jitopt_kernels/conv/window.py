@@ -10,22 +10,10 @@ Scratch of one thread:  [zeros][taps: row offset, column offset, weight offset][
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
-from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES, window_line
-from jitopt_kernels.simd import any_lane, inlined, iota, load_scalar, select, store, store_scalar, tail_mask
-
-
-class Window(NamedTuple):
-    """The functions of one tile shape, and a line's layout in bytes."""
-
-    clear: Any
-    fill: Any
-    steps: int
-    weights: int
-    line: int
+from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES
+from jitopt_kernels.simd import any_lane, inlined, iota, load_scalar, select, splat, store, store_scalar, tail_mask
 
 
 @inlined
@@ -47,62 +35,42 @@ def set_taps(scratch, kernel_h, kernel_w, dilation_h, dilation_w, tap_weights):
     return kernel_h * kernel_w
 
 
-def make_window(tallest: int) -> Window:
-    """The table for tiles of at most `tallest` rows."""
-    line, slots = window_line(tallest)
-    steps, weights = 8 * slots, 16 * slots
+@inlined
+def clear_zeros(scratch):
+    """Write the block of zeros."""
+    for i in range(ZERO_BYTES // 4):
+        store_scalar(scratch + 4 * i, np.float32(0.0))
 
-    @inlined
-    def clear(scratch):
-        """Write the block of zeros."""
-        for i in range(ZERO_BYTES // 4):
-            store_scalar(scratch + 4 * i, np.float32(0.0))
 
-    @inlined
-    def fill(
-        scratch,
-        count,
-        total,
-        x,
-        x_block,
-        x_row,
-        x_column,
-        height,
-        width,
-        stride_h,
-        stride_w,
-        top,
-        left,
-        out_w,
-        first,
-        rows,
-    ):
-        """Write the lines of output positions first .. first + rows, numbered along rows of `out_w`.
+@inlined
+def fill_window(
+    scratch, taps, x, x_block, x_row, x_column, height, width, stride_h, stride_w, top, left, out_w, first, rows, slots
+):
+    """Write the table lines of output positions first .. first + rows, numbered along rows of `out_w`.
 
-        `count` taps are listed in scratch, which has room for `total`. Returns how many lines there are.
-        """
-        position = first // out_w
-        q = iota("int64", slots) + (first - position * out_w)
-        p = iota("int64", slots) * 0 + position
+    `taps` are listed in scratch; a line has `slots` (a literal, at least `rows`) addresses, as many steps to the next
+    channel block and the weight offset. Returns how many lines there are.
+    """
+    position = first // out_w
+    q = iota("int64", slots) + (first - position * out_w)
+    p = splat(position, "int64", slots)
+    beyond = q >= out_w
+    while any_lane(beyond):
+        q = select(beyond, q - out_w, q)
+        p = select(beyond, p + 1, p)
         beyond = q >= out_w
-        while any_lane(beyond):
-            q = select(beyond, q - out_w, q)
-            p = select(beyond, p + 1, p)
-            beyond = q >= out_w
-        p, q = p * stride_h - top, q * stride_w - left
-        exists, base = tail_mask(rows, slots), p * x_row + q * x_column + x
-        at, lines = scratch + ZERO_BYTES + total * TAP_BYTES, 0
-        for index in range(count):
-            tap = scratch + ZERO_BYTES + index * TAP_BYTES
-            dp, dq = load_scalar(tap, "int64"), load_scalar(tap + 8, "int64")
-            i, j = p + dp, q + dq
-            inside = exists & (i >= 0) & (i < height) & (j >= 0) & (j < width)
-            if any_lane(inside):
-                store(at, select(inside, base + (dp * x_row + dq * x_column), scratch))
-                store(at + steps, select(inside, x_block, iota("int64", slots) * 0))
-                store_scalar(at + weights, load_scalar(tap + 16, "int64"))
-                at += line
-                lines += 1
-        return lines
-
-    return Window(clear, fill, steps, weights, line)
+    p, q = p * stride_h - top, q * stride_w - left
+    exists, base = tail_mask(rows, slots), p * x_row + q * x_column + x
+    at, lines = scratch + ZERO_BYTES + taps * TAP_BYTES, 0
+    for index in range(taps):
+        tap = scratch + ZERO_BYTES + index * TAP_BYTES
+        dp, dq = load_scalar(tap, "int64"), load_scalar(tap + 8, "int64")
+        i, j = p + dp, q + dq
+        inside = exists & (i >= 0) & (i < height) & (j >= 0) & (j < width)
+        if any_lane(inside):
+            store(at, select(inside, base + (dp * x_row + dq * x_column), scratch))
+            store(at + 8 * slots, select(inside, splat(x_block, "int64", slots), 0))
+            store_scalar(at + 16 * slots, load_scalar(tap + 16, "int64"))
+            at += 16 * slots + 8
+            lines += 1
+    return lines
