@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from jitopt.ir.dims import Shape
+from jitopt.ir.graph import Node
 from jitopt.ops import cases
 from jitopt.ops.elementwise import unary
-from jitopt.ops.operator import Array, Attribute, Sample
-from jitopt.ops.signature import NUMERIC, REALS, SIGNED
+from jitopt.ops.operator import Array, Attribute, Attrs, Kind, Param, Sample
+from jitopt.ops.rules import require, same, shape_of, show
+from jitopt.ops.signature import NUMERIC, REALS, SIGNED, declare
 
 ALPHA = Attribute("float", 1.0)
 _STEP = 1 / 64
@@ -114,4 +118,18 @@ unary(
 unary(
     "Shrink", (9,), _shrink, allowed=NUMERIC, formula=None, samples=_with(0.9, name="lambd"),
     attributes={"bias": Attribute("float", 0.0), "lambd": Attribute("float", 0.5)},
+)  # fmt: skip
+
+
+# SwiGLU -------------------------------------------------------------------------------------------------------------
+def _swiglu_shape(node: Node, attrs: Attrs) -> Sequence[Shape]:
+    gate, value = shape_of(node, 0), shape_of(node, 1)
+    require(len(gate) == len(value), f"gate {show(gate)} and value {show(value)} differ in shape")
+    return [tuple(same(a, b, "gate and value differ in shape") for a, b in zip(gate, value, strict=True))]
+
+
+declare(
+    "SwiGLU", Kind.MAP, (Param("A", REALS), Param("B", REALS)), (Param("Y", REALS),), _swiglu_shape,
+    lambda attrs, gate, value: gate * sigmoid(attrs.alpha * gate) * value, since=(28,), attributes={"alpha": ALPHA},
+    samples=lambda: [cases.sample(cases.floats(3, 5), cases.floats(3, 5, seed=1), alpha=a) for a in (1.0, 1.702)],
 )  # fmt: skip

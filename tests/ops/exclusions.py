@@ -64,6 +64,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion("MaxPool", NO_KERNEL, "float64", range(8)),
     Exclusion("Mish", NO_KERNEL, "float64", range(22, 1000)),
     Exclusion("OptionalGetElement OptionalHasElement", NO_KERNEL, opsets=range(28, 1000), older=18),
+    Exclusion("SwiGLU", NO_KERNEL),
     Exclusion("Relu", NO_KERNEL, "int64"),
 )
 
