@@ -23,8 +23,7 @@ _STEPS, _STEP_BITS = 12, 24  # float32 quotients have up to 277 bits, found 24 a
 
 def pow(x: Any, y: Any) -> Any:
     """x**y in the dtype of x."""
-    real = np.asarray(x).dtype.kind == "f" or np.asarray(y).dtype.kind == "f"
-    return convert_like(_pow_float(x, y), x) if real else _pow_integer(x, y)
+    return _power(np.asarray(x).dtype.kind, np.asarray(y).dtype.kind)(x, y)
 
 
 def fmod(a: Any, b: Any) -> Any:
@@ -97,11 +96,19 @@ def _pow_float_integer(x: Any, y: Any) -> Any:
 
 @inlined
 def _pow_integer_float(x: Any, y: Any) -> Any:
-    """Through float32: exact where bases and results stay below 2**24."""
-    return convert_like(_pow_float(convert(x, "float32"), y), x)
+    """A whole power by squaring, any other through float32, toward zero."""
+    whole = convert_like(y, x)
+    real = convert_like(_pow_float(convert(x, "float32"), y), x)
+    return select(convert(whole, "float32") == y, _pow_integer(x, whole), real)
 
 
-_POWERS = {"ff": _pow_float, "fi": _pow_float_integer, "fu": _pow_float_integer, "if": _pow_integer_float}
-by_kind(pow, lambda base, power: _POWERS.get(base + power, None if "f" in base + power else _pow_integer))
+def _power(base: str, power: str) -> Any:
+    """The function for these kinds of operands."""
+    if power == "f":
+        return _pow_float if base == "f" else _pow_integer_float
+    return _pow_float_integer if base == "f" else _pow_integer
+
+
+by_kind(pow, _power)
 by_kind(fmod, lambda a, b: {"ff": _fmod_float, "ii": remainder, "uu": remainder}.get(a + b))
 by_kind(mod, lambda a, b: {"ff": _mod_float, "ii": _mod_integer, "uu": _mod_integer}.get(a + b))

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from .binding import inlined
-from .elementwise import absolute, bitcast, convert, copysign, maximum, select, sqrt
+from .elementwise import absolute, bitcast, convert, copysign, maximum, minimum, select, sqrt
 from .floatbits import MANTISSA_BITS, lookup
 from .wide import BIAS, MANTISSA, QUARTER, ROUNDER, atan_wide, sin_cos_quarter
 
 _FRACTION_BITS = 256
 _TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561  # times 2**256
-_LARGEST_SHIFT = 104  # float32's largest exponent less its 23 mantissa bits
+_UNSHIFTED = 150  # the exponent field of the largest floats whose last bit is 1: larger ones are m * 2**k with k > 0
+_LARGEST_SHIFT = 104  # float32's largest exponent field less that
 _HIGH_BITS, _MIDDLE_BITS = 27, 56
 _INFINITY, _QUARTER = np.float32(np.inf), np.float32(QUARTER)
 
@@ -43,10 +44,9 @@ _high, _middle, _low = (lookup(*column) for column in zip(*map(_parts, range(_LA
 def _quarter_turns(x: Any) -> Any:
     """(n, f): x is n + f quarter turns, n an int64 right modulo 4 and |f| <= 0.57; NaN for infinities."""
     exponent = convert((bitcast(x, "int32") >> MANTISSA_BITS) & 255, "int32")
-    shift = maximum(exponent, 150) - 150
-    power = bitcast((BIAS - convert(shift, "int64")) << MANTISSA, "float64")
+    index = convert(minimum(maximum(exponent, _UNSHIFTED) - _UNSHIFTED, _LARGEST_SHIFT), "int32")
+    power = bitcast((BIAS - convert(index, "int64")) << MANTISSA, "float64")
     m = convert(x, "float64") * power
-    index = convert(shift, "int32")
     product = m * _high(index)
     t = product + ROUNDER
     f = (product - (t - ROUNDER)) + m * _middle(index) + m * _low(index)
