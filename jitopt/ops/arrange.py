@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jitopt.errors import ModelError
+from jitopt.ir.bounds import larger, smaller
 from jitopt.ir.dims import Dim, Shape, ceil_div
 from jitopt.ir.graph import Graph, Node
 from jitopt.ops.cases import counting, sample, vector
@@ -112,9 +113,11 @@ def _split_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
 
 
 def even_split(extent: Dim, count: int) -> list[Dim]:
-    """`count` parts of ceil(extent / count) each, the last one whatever remains."""
+    """`count` parts of ceil(extent / count) each as long as elements last; the last parts take what remains."""
     part = ceil_div(extent, count)
-    return [part] * (count - 1) + [extent - part * (count - 1)]
+    if part * count is extent or part * count == extent:
+        return [part] * count
+    return [part, *(larger(smaller(part, extent - part * i), 0) for i in range(1, count))]
 
 
 def _split(attrs: Attrs, data: Array, split: Array | None = None) -> tuple[Array, ...]:

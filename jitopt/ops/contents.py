@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from jitopt.errors import ModelError, ShapeError
+from jitopt.errors import ModelError, ShapeError, UnsupportedOperator
 from jitopt.ir.dims import Dim, Shape, symbol
+from jitopt.ir.dtypes import DType
 from jitopt.ir.graph import Node, Value
 from jitopt.ops.operator import Array, Attrs
 from jitopt.ops.rules import show
@@ -69,6 +70,12 @@ def operand_length(node: Node, index: int) -> int | None:
         return None
     length = shape[0] if shape else 1
     return length if isinstance(length, int) else None
+
+
+def computable(dtype: DType) -> None:
+    """Raise UnsupportedOperator for a type NumPy lacks, of an operator that looks at its elements' values."""
+    if dtype.numpy is None:
+        raise UnsupportedOperator(f"{dtype} is not supported")
 
 
 def fresh(node: Node, axis: int, output: int = 0) -> Dim:

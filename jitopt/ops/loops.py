@@ -16,7 +16,7 @@ from jitopt.errors import ModelError, ShapeError
 from jitopt.ir.bounds import larger
 from jitopt.ir.dims import Dim, symbols
 from jitopt.ir.graph import Graph, Node, Value
-from jitopt.ir.types import TensorType, Type
+from jitopt.ir.types import OptionalType, TensorType, Type
 from jitopt.ops.contents import axis_of, fresh, known, unified
 from jitopt.ops.control import SUBGRAPH_SINCE
 from jitopt.ops.joins import outside, typed, visible_symbols
@@ -38,7 +38,7 @@ def _loop_infer(node: Node, attrs: Attrs) -> Sequence[Type]:
             node=node.name,
         )
     visible = visible_symbols(node.operands)
-    states = [outside(node, i, value.type, visible) for i, value in enumerate(body.inputs[2:])]
+    states = [outside(node, i, _carried(body, i), visible) for i in range(carried)]
     turns = _turns(node, body)
     # Where the body may not run at all, an extent that is not static is 0 (as ONNX Runtime has it), not its formula.
     runs = isinstance(turns, int) and turns > 0
@@ -47,6 +47,13 @@ def _loop_infer(node: Node, attrs: Attrs) -> Sequence[Type]:
         for i, value in enumerate(body.outputs[1 + carried :], carried)
     ]
     return [typed(node, i, type) for i, type in enumerate([*states, *scans])]
+
+
+def _carried(body: Graph, index: int) -> Type | None:
+    """The type of a carried value after the loop; an optional that every turn fills counts as filled."""
+    enters, leaves = body.inputs[2 + index].type, body.outputs[1 + index].type
+    filled = isinstance(enters, OptionalType) and leaves is not None and not isinstance(leaves, OptionalType)
+    return leaves if filled else enters
 
 
 def _turns(node: Node, body: Graph) -> Dim | None:

@@ -12,6 +12,7 @@ from jitopt.ir.dims import Shape
 from jitopt.ir.graph import Node
 from jitopt.ops.cases import floats, sample, vector
 from jitopt.ops.cells import Step, activations, directions, halves, walk
+from jitopt.ops.contents import computable
 from jitopt.ops.operator import Array, Attribute, Attrs, Kind, Param, Sample
 from jitopt.ops.rules import ShapeRule, differ, require, shape_of, shape_or_none, show
 from jitopt.ops.signature import REALS, declare, dtypes
@@ -37,6 +38,7 @@ def recurrent_shapes(gates: int, default: int, transposed: bool = False) -> Shap
     def rule(node: Node, attrs: Attrs) -> list[Shape | None]:
         x, w, r = (shape_of(node, i) for i in range(3))
         count = directions(attrs)
+        computable(node.arg(0).dtype)
         require(len(x) == len(w) == len(r) == 3, f"X {show(x)}, W {show(w)}, R {show(r)} must have rank 3")
         if transposed:
             w, r = (w[0], w[2], w[1]), (r[0], r[2], r[1])

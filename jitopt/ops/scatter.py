@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jitopt.errors import ModelError
 from jitopt.ir.dims import Shape
 from jitopt.ir.graph import Graph, Node
 from jitopt.ops.cases import counting, floats, sample, vector
@@ -22,6 +23,12 @@ from jitopt.ops.signature import declare, dtypes
 INT64 = dtypes("int64")
 REDUCTION = Attribute("string", "none", choices=("none", "add", "mul", "max", "min"))
 _UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _reducible(node: Node, attrs: Attrs) -> None:
+    dtype = node.arg(0).dtype
+    if attrs.reduction != "none" and (dtype.numpy is None or dtype.kind == "string"):
+        raise ModelError(f"reduction '{attrs.reduction}' is not supported for {dtype}")
 
 
 def _written(data: Array, places: tuple[Any, ...], updates: Array, reduction: str) -> Array:
@@ -39,6 +46,7 @@ def _scatter_elements_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
     fits = len(data) == len(indices) == len(updates) and not any(map(differ, indices, updates))
     require(fits, f"indices {show(indices)} and updates {show(updates)} must have one shape, of {show(data)}'s rank")
     axis_of(attrs.axis, len(data))
+    _reducible(node, attrs)
     return [data]
 
 
@@ -82,6 +90,7 @@ def _scatter_nd_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
         wanted = (*indices[:-1], *data[depth:])
         fits = 1 <= depth <= len(data) and len(wanted) == len(updates) and not any(map(differ, wanted, updates))
         require(fits, f"updates {show(updates)} do not fit indices {show(indices)} into {show(data)}")
+    _reducible(node, attrs)
     return [data]
 
 

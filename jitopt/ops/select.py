@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from jitopt.ir.dims import Shape, product
-from jitopt.ir.dtypes import BY_ONNX_CODE
+from jitopt.ir.dtypes import BY_ONNX_CODE, DType
 from jitopt.ir.graph import Node
 from jitopt.ops.cases import bools, counting, floats, ints, sample, scalar, vector
-from jitopt.ops.contents import axis_of, fresh, known_dims
+from jitopt.ops.contents import axis_of, computable, fresh, known_dims
 from jitopt.ops.operator import Array, Attribute, Attrs, Kind, Param
 from jitopt.ops.rules import differ, require, shape_of, show
 from jitopt.ops.signature import BOOLS, NUMERIC, declare, dtypes
@@ -58,9 +58,14 @@ declare(
 
 
 # EyeLike ------------------------------------------------------------------------------------------------------------
+def _eye_type(node: Node, attrs: Attrs) -> DType:
+    return node.arg(0).dtype if attrs.dtype is None else BY_ONNX_CODE[attrs.dtype]
+
+
 def _eye_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
     shape = shape_of(node)
     require(len(shape) == 2, f"needs a matrix, not {show(shape)}")
+    computable(_eye_type(node, attrs))
     return [shape]
 
 
@@ -73,7 +78,7 @@ def _eye_like(attrs: Attrs, data: Array) -> Array:
 declare(
     "EyeLike", Kind.MOVE, [Param("input", NUMERIC | BOOLS, "T1")], [Param("output", NUMERIC | BOOLS, "T2")], _eye_shape,
     _eye_like, since=(9, 22),
-    dtype=lambda node, attrs: {"T2": node.arg(0).dtype if attrs.dtype is None else BY_ONNX_CODE[attrs.dtype]},
+    dtype=lambda node, attrs: {"T2": _eye_type(node, attrs)},
     attributes={"dtype": Attribute("int", check=lambda code: code in BY_ONNX_CODE), "k": Attribute("int", 0)},
     samples=lambda: [
         sample(floats(3, 4)),
@@ -111,6 +116,7 @@ declare(
 
 # NonZero ------------------------------------------------------------------------------------------------------------
 def _non_zero_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
+    computable(node.arg(0).dtype)
     shape = node.arg(0).tensor.shape
     return [(fresh(node, 0) if shape is None else max(1, len(shape)), fresh(node, 1))]
 
@@ -130,6 +136,7 @@ declare(
 
 # Unique -------------------------------------------------------------------------------------------------------------
 def _unique_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
+    computable(node.arg(0).dtype)
     shape = shape_of(node)
     count = fresh(node, 0)
     values: Shape = (count,)

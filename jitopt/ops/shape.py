@@ -12,13 +12,14 @@ from jitopt.ir.bounds import larger
 from jitopt.ir.dims import Dim, Shape, ceil_div
 from jitopt.ir.dtypes import DType, dtype_of
 from jitopt.ir.graph import Node
+from jitopt.ir.storage import element_type
 from jitopt.ops.cases import counting, sample, scalar, vector
-from jitopt.ops.contents import as_content, fresh_shape, known, known_dims, operand_length
+from jitopt.ops.contents import as_content, computable, fresh_shape, known, known_dims, operand_length
 from jitopt.ops.operator import ANY, Array, Attribute, Attrs, Kind, Param
 from jitopt.ops.rules import require, show
 from jitopt.ops.signature import REALS, declare, dtypes
 
-INT64 = dtypes("int64")
+INT64, COUNTED = dtypes("int64"), REALS | dtypes("int16 int32 int64")
 MOST_ELEMENTS = 1024  # of tensors whose content ConstantOfShape and Range still spell out
 
 
@@ -102,7 +103,7 @@ def _constant_content(attrs: Attrs, node: Node) -> Array | None:
 
 declare(
     "Constant", Kind.SHAPE, [], [Param("output")], lambda node, attrs: [constant_value(attrs).shape],
-    lambda attrs: constant_value(attrs), dtype=lambda node, attrs: {"T": dtype_of(constant_value(attrs).dtype)},
+    lambda attrs: constant_value(attrs), dtype=lambda node, attrs: {"T": element_type(constant_value(attrs))},
     attributes={name: attribute for name, (attribute, _) in _VALUES.items()},
     since=(1, 9, 11, 12, 13, 19, 21, 23, 24, 25), content=_constant_content,
     samples=lambda: [
@@ -138,7 +139,8 @@ def _filled_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
 
 def _constant_of_shape(attrs: Attrs, shape: Array) -> Array:
     require(not (shape < 0).any(), f"{shape.tolist()} is no shape")
-    return np.full(shape.tolist(), _fill(attrs))
+    fill = _fill(attrs)
+    return np.full(shape.tolist(), fill, fill.dtype)
 
 
 def _filled_content(attrs: Attrs, node: Node, shape: Array | None) -> Array | None:
@@ -155,7 +157,7 @@ def _filled_content(attrs: Attrs, node: Node, shape: Array | None) -> Array | No
 
 declare(
     "ConstantOfShape", Kind.SHAPE, [Param("input", INT64, "T1")], [Param("output", ANY, "T2")], _filled_shape,
-    _constant_of_shape, dtype=lambda node, attrs: {"T2": dtype_of(_fill(attrs).dtype)},
+    _constant_of_shape, dtype=lambda node, attrs: {"T2": element_type(_fill(attrs))},
     attributes={"value": Attribute("tensor")}, since=(9, 20, 21, 23, 24, 25), content=_filled_content,
     samples=lambda: [
         sample(vector(2, 3)),
@@ -179,6 +181,7 @@ def _range_operands(node: Node) -> list[Dim | None]:
 
 
 def _range_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
+    computable(node.arg(0).dtype)
     start, limit, delta = _range_operands(node)
     constants = [v.constant for v in node.inputs if v is not None]
     if all(c is not None and c.size == 1 for c in constants):
@@ -218,8 +221,8 @@ def _range_content(attrs: Attrs, node: Node, *operands: Array | None) -> Array |
 
 
 declare(
-    "Range", Kind.SHAPE, [Param(name, REALS | dtypes("int16 int32 int64")) for name in ("start", "limit", "delta")],
-    [Param("output", REALS | dtypes("int16 int32 int64"))], _range_shape, _range,
+    "Range", Kind.SHAPE, [Param(name, COUNTED) for name in ("start", "limit", "delta")],
+    [Param("output", COUNTED)], _range_shape, _range,
     attributes={"stash_type": Attribute("int", 1)}, since=(11, 27), content=_range_content,
     samples=lambda: [
         sample(scalar(3, "int64"), scalar(11, "int64"), scalar(3, "int64")),
