@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jitopt.ir.bounds import larger, nonnegative, smaller
-from jitopt.ir.dims import Dim, dim_max, dim_min, floor_div, modulo, select_eq
+from jitopt.ir.dims import Dim, Expr, dim_max, dim_min, floor_div, modulo, select_eq
 from jitopt.ir.graph import Node
 from jitopt.ops.contents import Content
 from jitopt.ops.operator import Array, Attrs
@@ -30,7 +30,8 @@ def mapped(function: Callable[..., Dim | None]) -> Content:
         operands = np.broadcast_arrays(*[array for array in known if array is not None])
         out = np.empty(operands[0].shape, object)
         for index in np.ndindex(out.shape):
-            found = function(*(_plain(operand[index]) for operand in operands))
+            elements = [_plain(operand[index]) for operand in operands]
+            found = None if None in elements else function(*elements)
             if found is None:
                 return None
             out[index] = found
@@ -39,8 +40,11 @@ def mapped(function: Callable[..., Dim | None]) -> Content:
     return content
 
 
-def _plain(d: Any) -> Any:
-    return int(d) if isinstance(d, (bool, np.generic)) else d
+def _plain(d: Any) -> Dim | None:
+    """An element as a dim; None for a fraction."""
+    if isinstance(d, Expr):
+        return d
+    return int(d) if float(d).is_integer() else None
 
 
 def _exact(node: Node, index: int, array: Array | None) -> Array | None:

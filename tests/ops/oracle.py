@@ -73,12 +73,19 @@ def _describe(array: Any) -> str:
 # which samples hold at which opset ----------------------------------------------------------------------------------
 def opsets(operator: Operator) -> list[int]:
     """The opsets at which the operator changed, from the oldest one supported."""
-    known = [v for v in operator.since if v <= max(OLDEST_OPSET, _newest(operator))]
+    known = [v for v in operator.since if v <= _newest(operator)]
     return sorted({max(v, OLDEST_OPSET) if "." not in operator.name else v for v in known})
 
 
 def _newest(operator: Operator) -> int:
-    return defs.onnx_opset_version() if "." not in operator.name else 10**6
+    """The newest version that both onnx and ONNX Runtime know."""
+    return min(defs.onnx_opset_version(), _newest_onnxruntime()) if "." not in operator.name else 10**6
+
+
+@cache
+def _newest_onnxruntime() -> int:
+    schemas = ort.capi.onnxruntime_pybind11_state.get_all_operator_schema()
+    return int(max(s.since_version for s in schemas if s.domain == ""))
 
 
 def cases(operator: Operator, opset: int) -> list[Case]:

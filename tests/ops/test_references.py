@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
-from jitopt.ops import operators
+from jitopt.ops import find, operators
 from jitopt.ops.operator import Operator
 from jitopt.verify import compare
 from tests.ops import oracle
-from tests.ops.exclusions import exclusion
+from tests.ops.exclusions import EXCLUSIONS, Exclusion, exclusion
 from tests.ops.unsampled import UNSAMPLED
 
 # Shapes that depend on data, on the length of a sequence, or on a rank that a symbol stands for.
@@ -85,6 +86,25 @@ def test_inference_without_ranks(operator: Operator, opset: int) -> None:
         for value, result in zip(graph.outputs, ours, strict=True):
             problem = oracle.misfit(value.type, result, {}, exact=False)
             assert not problem, f"{case}: {problem}"
+
+
+@pytest.mark.skipif(not onnxruntime.__version__.startswith("1.32."), reason="the table is that of ONNX Runtime 1.32")
+@pytest.mark.parametrize("entry", EXCLUSIONS, ids=lambda e: e.operators)
+def test_exclusions_are_needed(entry: Exclusion) -> None:
+    """ONNX Runtime refuses at least one case of every operator an exclusion names, or answers otherwise."""
+    for name in entry.operators.split():
+        operator = find(name)
+        assert operator is not None
+        cases = [c for v in oracle.opsets(operator) for c in oracle.cases(operator, v) if entry.concerns(c)]
+        assert any(_departs(case) for case in cases), name
+
+
+def _departs(case: oracle.Case) -> bool:
+    try:
+        theirs = oracle.run_onnxruntime(case)
+    except Exception:  # ONNX Runtime's exceptions share no base class
+        return True
+    return not all(compare(a, b) for a, b in zip(oracle.run_ours(case)[1], theirs, strict=True))
 
 
 def test_every_operator_has_samples_or_a_reason() -> None:
