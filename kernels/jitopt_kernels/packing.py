@@ -6,6 +6,7 @@ accept symbolic extents: they use + * // only.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,12 @@ def pack_conv(
     padded = np.zeros((*grouped.shape[:2], -(-ic // block) * block, grouped.shape[3]), np.float32)
     padded[:, :, :ic] = grouped
     return pack_b(padded.transpose(0, 3, 2, 1).reshape(groups, -1, oc // groups), lanes, panel)
+
+
+def pack_depthwise(weights: np.ndarray[Any, Any], lanes: int) -> np.ndarray[Any, Any]:
+    """Pack depthwise weights [C, 1, KH, KW] for `make_depthwise`: [ceil(C / lanes), taps, lanes], zero-padded."""
+    c = weights.shape[0]
+    blocks = -(-c // lanes)
+    padded = np.zeros((blocks * lanes, math.prod(weights.shape[2:])), np.float32)
+    padded[:c] = weights.reshape(c, -1)
+    return np.ascontiguousarray(padded.reshape(blocks, lanes, -1).swapaxes(1, 2))
