@@ -78,7 +78,7 @@ def _graph_lines(graph: Graph) -> list[str]:
 def _definition(value: Value) -> str:
     text = marked("%", value.name)
     extra = f" {value.layout}" if value.layout.block else ""
-    if value.content is not None:
+    if value.content is not None and value.constant is None:
         known = ["?" if d is None else dim_text(d) for d in value.content.ravel()]
         extra += f" knows {known[0] if value.content.ndim == 0 else '[' + ', '.join(known) + ']'}"
     if value.type is not None or extra:

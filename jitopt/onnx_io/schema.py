@@ -19,12 +19,18 @@ OLDEST_OPSET = 7
 
 @dataclass(frozen=True)
 class Schema:
-    """What a node is checked for; `function` is the operator's definition by others, where ONNX has one."""
+    """What a node is checked for.
+
+    `inputs` and `outputs` are the least and the greatest number of them, the types those of each formal one;
+    `function` is the operator's definition by others, where ONNX has one.
+    """
 
     since: int
     deprecated: bool
     inputs: tuple[int, int]
     outputs: tuple[int, int]
+    input_types: tuple[frozenset[str], ...]
+    output_types: tuple[frozenset[str], ...]
     attributes: dict[str, tuple[int, bool]]  # type code, required
     function: Any
 
@@ -39,6 +45,7 @@ def schema_of(op_type: str, version: int, domain: str) -> Schema | None:
     attributes = {name: (int(a.type.value), bool(a.required)) for name, a in found.attributes.items()}
     return Schema(
         found.since_version, found.deprecated, (found.min_input, found.max_input), (found.min_output, found.max_output),
+        tuple(frozenset(p.types) for p in found.inputs), tuple(frozenset(p.types) for p in found.outputs),
         attributes, _function(found) if found.has_function else None,
     )  # fmt: skip
 

@@ -188,7 +188,7 @@ MODELS = {
             y = Mul(r, m)
         }""",
     "shapes": """
-        agraph (float[a, 4] x) => (float[4, a] y)
+        agraph (float[a, 4] x) => (float[8, a] y)
         <int64[2] k = {-1, 2}>
         {
             s = Shape(x)
