@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from jitopt.runtime.driver import driver
 from jitopt.runtime.driver_ir import BLOCK_WORDS, COUNT, FLUSH, STAMPS, STEPS, TERMINATE
-from jitopt.runtime.steps import STEP_WORDS
+from jitopt.runtime.steps import FLAGS, ONE_THREAD, STEP_WORDS
 from jitopt.runtime.threads import MAX_THREADS, take_team
 
 
@@ -42,7 +42,7 @@ class Launch:
     """A step table ready to run. One run at a time: concurrent runs need a launch each."""
 
     def __init__(self, table: NDArray[np.int64], nthreads: int = 1, *, flush_denormals: bool = True) -> None:
-        """`table` is (steps, STEP_WORDS), contiguous, and may be changed between runs; it is kept alive.
+        """`table` is (steps, STEP_WORDS), contiguous; it is kept alive, and all but its flags may change between runs.
 
         Raises ValueError for another shape or layout, or fewer than one thread.
         """
@@ -51,7 +51,8 @@ class Launch:
         if nthreads < 1:
             raise ValueError(f"nthreads is {nthreads}")
         self.table = table
-        self.nthreads = min(nthreads, MAX_THREADS)
+        shared = not (table[:, FLAGS] & ONE_THREAD).all()
+        self.nthreads = min(nthreads, MAX_THREADS) if shared else 1  # nobody is woken to watch one thread
         self.block = np.zeros(BLOCK_WORDS, np.int64)
         self.block[[STEPS, COUNT, FLUSH]] = table.ctypes.data, len(table), flush_denormals
         self._address = int(self.block.ctypes.data)

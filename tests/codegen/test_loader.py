@@ -13,6 +13,7 @@ from jitopt_kernels.targets import TARGETS
 from jitopt.codegen.compiler import KernelSource, compile_kernels
 from jitopt.codegen.host import runs_here
 from jitopt.codegen.loader import KernelLibrary
+from jitopt.codegen.symbols import read_symbols
 from jitopt.errors import CompileError
 
 from . import modules
@@ -79,6 +80,17 @@ def test_shares_of_any_number_give_the_same_bits(nthreads, count, target, cache)
         for tid in range(nthreads):
             call(library.address(source.key), args, tid, nthreads)
     np.testing.assert_array_equal(y, x + np.float32(1))
+
+
+def test_calls_that_llvm_makes_by_itself_are_linked(target):
+    """A loop that LLVM turns into memset, for which the object needs the process's own."""
+    source = KernelSource.of(modules.ZERO, target)
+    code = compile_kernels([source], target, workers=0)[source.key].object
+    assert read_symbols(code).undefined == {"memset"}
+    y = np.ones(1000, "i8")
+    with KernelLibrary(target) as library:
+        call(library.add(source.key, code), np.array([0, 0, 0, 0, y.ctypes.data, 999]))
+    assert y.tolist() == [0] * 999 + [1]
 
 
 def test_code_for_another_cpu_is_refused():

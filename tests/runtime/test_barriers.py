@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +59,40 @@ def test_reused_bytes_order_steps_that_share_no_value():
     by_bytes = [Access([], [a]), Access([a], [b]), Access([], [c])]
     assert mark_barriers(by_value).tolist() == [0, BARRIER, 0]
     assert mark_barriers(by_bytes).tolist() == [0, BARRIER, BARRIER]
+
+
+def run_in_an_unlucky_order(flags, nthreads=2):
+    """a = 1, b = a reversed, c = 2 over a's bytes; between barriers thread 1 is done before thread 0 begins."""
+    pool = np.zeros(8, np.int64)
+    a, b = pool[:4], pool[4:]
+
+    def share(tid):
+        return slice(4 // nthreads * tid, 4 // nthreads * (tid + 1))
+
+    def write_a(tid):
+        a[share(tid)] = 1
+
+    def reverse_to_b(tid):
+        b[share(tid)] = a[::-1][share(tid)]
+
+    def write_c(tid):
+        a[share(tid)] = 2
+
+    steps = [write_a, reverse_to_b, write_c]
+    starts = [0, *(i for i, flag in enumerate(flags) if flag and i), len(steps)]
+    for start, end in pairwise(starts):
+        for tid in reversed(range(nthreads)):
+            for step in steps[start:end]:
+                step(tid)
+    return b.tolist()
+
+
+def test_dropping_a_barrier_between_steps_that_share_bytes_but_no_value_gives_wrong_answers():
+    bytes_a, bytes_b = (0, 32), (32, 64)
+    by_bytes = [Access([], [bytes_a]), Access([bytes_a], [bytes_b]), Access([], [bytes_a])]
+    by_value = [*by_bytes[:2], Access([], [(64, 96)])]  # as if c had bytes of its own
+    assert run_in_an_unlucky_order(mark_barriers(by_bytes)) == [1] * 4
+    assert run_in_an_unlucky_order(mark_barriers(by_value)) == [2, 2, 1, 1]
 
 
 def test_a_chain_on_the_calling_thread_needs_no_barrier():

@@ -68,7 +68,14 @@ def test_fewer_than_one_thread_is_refused(table):
 
 
 def test_more_threads_than_the_most_are_cut_down(table):
+    table.add(0)
     assert Launch(table.words(), 10_000).nthreads == threads.MAX_THREADS
+
+
+def test_a_run_of_single_steps_wakes_nobody(kernels, table):
+    for _ in range(2):
+        table.add(kernels["count_shares"], np.zeros((8, 2), np.int64), flags=ONE_THREAD)
+    assert Launch(table.words(), 4).nthreads == 1
 
 
 @pytest.mark.parametrize("nthreads", [1, 2, 3])

@@ -154,15 +154,16 @@ import numpy as np
 from jitopt.runtime import threads
 from jitopt.runtime.launch import Launch
 
-launch = Launch(np.zeros((0, 4), np.int64), 4)
-launch()
+table = np.zeros((1, 4), np.int64)
+launch = Launch(table, 4)
+launch.block[1] = 0  # no step: only the threads are of interest
+launch.run()
 assert threads.team_size() == 3
-import atexit
 threads._leave()
-launch()  # after the end of the team: alone
+launch.run()  # after the end of the team: alone
 assert threads.team_size() == 0 and threading.active_count() == 1
 threads._closed = False
-launch()
+launch.run()
 print("done")
 """
 
