@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitopt_kernels.packing import gemm_scratch, pack_b
 
-from jitopt.ir.dims import Dim, product
+from jitopt.ir.dims import Dim, Shape, product, select_eq
 from jitopt.ir.graph import Node, Value
 from jitopt.lower import epilogue
 from jitopt.lower.epilogue import ACCUMULATOR, Epilogue
-from jitopt.lower.loops import Strides, broadcast_strides, contiguous_strides, merge_axes
+from jitopt.lower.loops import Strides, contiguous_strides, merge_axes
 from jitopt.lower.program import Address, Step
 from jitopt.lower.spec import KernelSpec, table, unique
+from jitopt.lower.strided import source_of, transposed_strides
 from jitopt.lower.template import Template, serve, unusable
 from jitopt.ops import operator_of
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from jitopt.lower.groups import Group
 
 _FLOAT = frozenset({"float32"})
+_NONE: Dim = 0
 # Argument words of a "gemm" kernel, in the order of the library's parameters; the epilogue's follow.
 GEMM_WORDS = (
     "a", "a_outer", "a_inner", "a_row", "b", "b_outer", "b_inner", "b_row", "outer", "inner", "m", "n", "k",
@@ -47,44 +50,67 @@ class Product:
         return 0 if self.batch[0] == 1 else 1
 
 
-def product_of(node: Node) -> Product | None:
-    """The node as a product, or None where it is not one the kernel computes."""
+def product_of(node: Node, through: Collection[Node] = (), store: Node | None = None) -> Product | None:
+    """The node as a product, or None where it is not one the kernel computes.
+
+    Operands made by a Transpose of `through` are read where its input lies; the result is stored as the Transpose
+    `store` would.
+    """
     attrs = operator_of(node).attrs(node)
-    a, b = node.arg(0), node.arg(1)
-    a_shape = a.shape if len(a.shape) > 1 else (1, *a.shape)
-    b_shape = b.shape if len(b.shape) > 1 else (*b.shape, 1)
+    (a, a_shape, a_strides), (b, b_shape, b_strides) = (_matrix(node.arg(i), i, through) for i in (0, 1))
     transposed = node.op == "Gemm" and bool(attrs.transB)
     k, n = (b_shape[-1], b_shape[-2]) if transposed else (b_shape[-2], b_shape[-1])
-    constant = b.constant is not None
-    if len(b_shape) == 2 and constant:
-        m = product(a_shape[:-1])
-        return Product(m, n, k, (1, 1), (0, 0, k), (0, 0, 0), (0, 0, n), "packed")
-    m = a_shape[-2]
+    if a_strides[-1] != 1 and k != 1:
+        return None
     domain = node.output.shape[: max(len(a_shape), len(b_shape)) - 2]
-    strides = [_batch(a_shape, domain), _batch(b_shape, domain), _batch((*domain, m, n), domain)]
-    nest = merge_axes(domain, strides)
+    if len(b_shape) == 2 and b.constant is not None and store is None and a is node.arg(0):
+        return Product(product(a_shape[:-1]), n, k, (1, 1), (0, 0, k), (0, 0, 0), (0, 0, n), "packed")
+    m = a_shape[-2]
+    if store is None:
+        y_strides = contiguous_strides((*domain, m, n))
+    else:
+        _, y_strides = transposed_strides(store)
+        if len(y_strides) != len(domain) + 2 or y_strides[-1] != 1:
+            return None
+    nest = merge_axes(domain, [_batch(a_shape, a_strides, domain), _batch(b_shape, b_strides, domain), y_strides[:-2]])
     if len(nest.extents) > 2:
         return None
-    pad = 2 - len(nest.extents)
-    outer, inner = (*(1,) * pad, *nest.extents)
-    none: Strides = (0,) * pad
-    (ao, ai), (bo, bi), (yo, yi) = (_two(none + s) for s in nest.strides)
-    layout = "columns" if transposed else "rows"
-    return Product(m, n, k, (outer, inner), (ao, ai, k), (bo, bi, b_shape[-1]), (yo, yi, n), layout)
+    none: Strides = (0,) * (2 - len(nest.extents))
+    outer, inner = _two((*(1 for _ in none), *nest.extents))
+    (ao, ai), (bo, bi), (yo, yi) = (_two((*none, *s)) for s in nest.strides)
+    if len(b_shape) == 2 and b.constant is not None:
+        layout, b_row = "packed", _NONE
+    elif transposed or (b_strides[-1] != 1 and b_strides[-2] == 1):
+        layout, b_row = "columns", b_strides[-2] if transposed else b_strides[-1]
+    elif b_strides[-1] == 1 or n == 1:
+        layout, b_row = "rows", b_strides[-2]
+    else:
+        return None
+    return Product(m, n, k, (outer, inner), (ao, ai, a_strides[-2]), (bo, bi, b_row), (yo, yi, y_strides[-2]), layout)
 
 
-def _two(strides: Strides) -> tuple[Dim, Dim]:
+def _matrix(value: Value, index: int, through: Collection[Node]) -> tuple[Value, Shape, Strides]:
+    """Where an operand lies, its shape as at least a matrix, and its strides."""
+    source, strides = source_of(value, value.producer is not None and value.producer in through)
+    shape = value.shape
+    if len(shape) == 1:
+        shape, strides = ((1, shape[0]), (shape[0], 1)) if index == 0 else ((shape[0], 1), (1, 1))
+    return source, shape, strides
+
+
+def _two(strides: Sequence[Dim]) -> tuple[Dim, Dim]:
     outer, inner = strides
     return outer, inner
 
 
-def _batch(shape: tuple[Dim, ...], domain: tuple[Dim, ...]) -> Strides:
-    """Strides of an operand's batch axes over the batch domain."""
-    full = contiguous_strides(shape)[:-2]
-    unit = product(shape[-2:])
-    axes = broadcast_strides(shape[:-2], domain)
-    assert len(full) <= len(axes)
-    return tuple(s * unit for s in axes)
+def _batch(shape: Shape, strides: Strides, domain: Shape) -> Strides:
+    """Strides of an operand along the batch axes of the product."""
+    lead = shape[:-2]
+    padding = len(domain) - len(lead)
+    found: list[Dim] = [0] * padding
+    for extent, full, stride in zip(lead, domain[padding:], strides, strict=False):
+        found.append(stride if extent == full else select_eq(extent, 1, 0, stride))
+    return tuple(found)
 
 
 class Gemm(Template):
@@ -118,18 +144,32 @@ class Gemm(Template):
             and epilogue.absorbs(group, node, group.anchor.output, found.image_axes)
         )
 
+    def looks_through(self, node: Node, transposes: Collection[Node]) -> bool:
+        return product_of(node, transposes) is not None
+
+    def stores_transposed(self, group: Group, node: Node) -> bool:
+        found = product_of(group.anchor, group.through, node)
+        if found is None:
+            return False
+        output, image_axes = group.anchor.output, found.image_axes
+        kinds = [epilogue.access(v, output, image_axes) for v in group.inputs if v not in group.anchor.inputs]
+        return all(k is not None and k[0] != "unit" for k in kinds)
+
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor
-        found = product_of(node)
+        store = next((n for n in group.nodes if n.op == "Transpose"), None)
+        found = product_of(node, group.through, store)
         assert found is not None
         attrs = operator_of(node).attrs(node)
         ep = Epilogue(group, context, node.output, found.image_axes)
+        if store is not None:
+            ep.store_as(store, found.y[0])
         body, words, args = ep.finish(_result(ep, node, attrs))
         target = context.target
         panel, heights = target.gemm_panel, target.gemm_heights
         constants = {"layout": found.layout, "heights": heights, "panel": panel}
         spec = KernelSpec("gemm", context.lanes, table(constants), body, unique((*GEMM_WORDS, *words)))
-        a, b = node.arg(0), node.arg(1)
+        a, b = (_matrix(node.arg(i), i, group.through)[0] for i in (0, 1))
         a_strides, b_strides = (s * 4 for s in found.a), (s * 4 for s in found.b)
         head: list[Any] = [
             context.address(a), *a_strides, _b_address(b, node, attrs, context), *b_strides,

@@ -88,13 +88,20 @@ class Epilogue:
         self.group, self.context, self.output, self.image_axes = group, context, output, image_axes
         self.builder = BodyBuilder()
         self.builder.know(ACCUMULATOR, "float32")
+        self._transposed: tuple[Node, Dim] | None = None
+
+    def store_as(self, transpose: Node, image: Dim) -> None:
+        """Store as the Transpose would, whose images lie `image` elements apart; the kernel knows the other strides."""
+        self._transposed = transpose, image
 
     def finish(self, result: str) -> tuple[Body, list[str], list[Any]]:
         """The body, the names of its argument words and their values; `result` is what the anchor itself computes."""
         b, context = self.builder, self.context
         b.define(self.output, result)
         for node in self.group.nodes:
-            if node is not self.group.anchor:
+            if self._transposed is not None and node is self._transposed[0]:
+                b.define(node.output, b.ref(node.arg(0)))
+            elif node is not self.group.anchor:
                 b.add_map(node)
         stores = [(f"y{i}", v, b.ref(v)) for i, v in enumerate(self.group.outputs(context.graph))]
         words: list[str] = []
@@ -102,6 +109,8 @@ class Epilogue:
         operands: dict[str, Operand] = {}
         for name, value in [*b.loads, *((n, v) for n, v, _ in stores)]:
             found = access(value, self.output, self.image_axes)
+            if self._transposed is not None and value is self._transposed[0].output:
+                found = "unit", self._transposed[1]
             if found is None:
                 raise CompileError(f"'{value.name}' cannot be reached from the epilogue of {self.group}")
             kind, image = found

@@ -8,7 +8,7 @@ convex (nothing it reads from outside depends on anything it computes).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from jitopt.ir.graph import Graph, Node, Value
@@ -36,6 +36,7 @@ class Group:
     anchor: Node
     template: Template
     nodes: list[Node] = field(default_factory=list)
+    through: Collection[Node] = ()  # transposes that the kernel looks through
 
     @property
     def inputs(self) -> list[Value]:
@@ -95,10 +96,13 @@ class Ancestry:
 GROUPINGS = ("pointwise-groups", "epilogues")
 
 
-def form_groups(graph: Graph, groupings: Iterable[str] = GROUPINGS, skip: Iterable[Node] = ()) -> list[Group]:
+def form_groups(
+    graph: Graph, groupings: Iterable[str] = GROUPINGS, skip: Iterable[Node] = (), through: Collection[Node] = ()
+) -> list[Group]:  # fmt: skip
     """Partition the nodes that have a kernel into groups, in an order in which they can run.
 
-    Nodes in `skip` and nodes without template stay outside. Without any of the GROUPINGS every node is its own group.
+    `through` are transposes that readers look through. Nodes in `skip` and nodes without template stay outside.
+    Without any of the GROUPINGS every node is its own group.
     """
     allowed = frozenset(groupings)
     ancestry = Ancestry(graph)
@@ -110,7 +114,7 @@ def form_groups(graph: Graph, groupings: Iterable[str] = GROUPINGS, skip: Iterab
         template = templates[node]
         if node in taken or template is None:
             continue
-        group = Group(node, template, [node])
+        group = Group(node, template, [node], through)
         taken.add(node)
         if ("pointwise-groups" if operator_of(node).kind is Kind.MAP else "epilogues") in allowed:
             _grow(group, graph, ancestry, taken, templates)
@@ -142,11 +146,11 @@ def _grow(
                 if value.producer is not None and all(user in inside for user, _ in value.uses):
                     candidates.setdefault(value.producer, "before")
         for node, where in candidates.items():
-            if node in taken or node not in templates or operator_of(node).kind is not Kind.MAP:
+            if node in taken or node not in templates or templates[node] is None:
                 continue
             if where == "before" and graph.is_output(node.output):
                 continue
-            if templates[node] is None or not group.template.absorbs(group, node, where):
+            if not _joins(group, node, where, graph):
                 continue
             if not ancestry.convex_with(group.nodes, node):
                 continue
@@ -155,3 +159,12 @@ def _grow(
             taken.add(node)
             changed = True
             break
+
+
+def _joins(group: Group, node: Node, where: str, graph: Graph) -> bool:
+    if node.op == "Transpose" and where == "after":
+        alone = graph.consumers(node.arg(0)) == [node] and group.outputs(graph) == [node.arg(0)]
+        return alone and not graph.is_output(node.arg(0)) and group.template.stores_transposed(group, node)
+    if any(n.op == "Transpose" for n in group.nodes):
+        return False
+    return operator_of(node).kind is Kind.MAP and group.template.absorbs(group, node, where)

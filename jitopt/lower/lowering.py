@@ -25,6 +25,7 @@ from jitopt.lower.program import (
     Program,
     Segment,
 )  # fmt: skip
+from jitopt.lower.strided import invisible_transposes
 from jitopt.lower.template import refusal_of, template_of
 from jitopt.ops import operator_of
 from jitopt.ops.operator import Kind
@@ -64,8 +65,9 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
         size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
         tensor = value.type if isinstance(value.type, TensorType) else None
         context.place(value, Address(Buffer(value.name, INPUT, size, type=tensor)))
-    aside = {n for n in graph if is_shape_only(n) or is_view(n)}
-    groups = form_groups(graph, groupings, skip=aside)
+    unseen = invisible_transposes(graph) if groupings else set()
+    aside = {n for n in graph if is_shape_only(n) or is_view(n)} | unseen
+    groups = form_groups(graph, groupings, skip=aside, through=unseen)
     grouped = {n for g in groups for n in g.nodes}
     hosts = [n for n in graph if n not in aside and n not in grouped]
     for node in hosts:
@@ -80,7 +82,7 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
             assert isinstance(segment, Segment)
             segment.steps += unit.template.lower(unit, context)
         elif unit in aside:
-            if not is_shape_only(unit):
+            if not is_shape_only(unit) and unit not in unseen:
                 context.place(unit.output, context.address(unit.arg(0)))
         else:
             parts.append(_host_step(unit, context))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar
 
 from jitopt.ir.graph import Node, Value
@@ -26,6 +27,14 @@ class Template(ABC):
 
     def absorbs(self, group: Group, node: Node, where: str) -> bool:
         """Whether a pointwise node may join the group, `where` being "before" or "after" its anchor."""
+        return False
+
+    def looks_through(self, node: Node, transposes: Collection[Node]) -> bool:
+        """Whether the kernel of `node` can read what these Transposes make where their inputs lie."""
+        return False
+
+    def stores_transposed(self, group: Group, node: Node) -> bool:
+        """Whether the group's kernel can store its result as the Transpose `node` would."""
         return False
 
     @abstractmethod
