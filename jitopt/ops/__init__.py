@@ -3,6 +3,7 @@
 from jitopt.ops import (
     activation,
     arrange,
+    attention,
     binary,
     cast,
     contraction,
@@ -47,6 +48,7 @@ from jitopt.ops.registry import find, operator_of, operators, register
 __all__ = [
     "activation",
     "arrange",
+    "attention",
     "binary",
     "cast",
     "contraction",
