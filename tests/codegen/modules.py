@@ -37,18 +37,6 @@ def kernel(args, tid, nthreads):
 """
 
 
-ZERO = """
-from jitopt_kernels.abi import word
-from jitopt_kernels.simd import store_scalar
-
-
-def kernel(args, tid, nthreads):
-    at, count = word(args, 4), word(args, 5)
-    for i in range(count):
-        store_scalar(at + 8 * i, 0)
-"""
-"""Zeroes the int64 at word 4, as many as word 5 says."""
-
 RAISES = """
 def kernel(args, tid, nthreads):
     if tid > 3:

@@ -6,11 +6,13 @@ import ctypes
 import subprocess
 import sys
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from jitopt_kernels.targets import TARGETS
 
 from jitopt.codegen.compiler import KernelSource, compile_kernels
+from jitopt.codegen.emitter import check_object
 from jitopt.codegen.host import runs_here
 from jitopt.codegen.loader import KernelLibrary
 from jitopt.codegen.symbols import read_symbols
@@ -82,15 +84,27 @@ def test_shares_of_any_number_give_the_same_bits(nthreads, count, target, cache)
     np.testing.assert_array_equal(y, x + np.float32(1))
 
 
+MEMSET = """
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+define void @k_ab(i64 %args, i64 %size, i64 %nthreads) {
+  %p = inttoptr i64 %args to ptr
+  call void @llvm.memset.p0.i64(ptr %p, i8 7, i64 %size, i1 false)
+  ret void
+}
+"""
+
+
 def test_calls_that_llvm_makes_by_itself_are_linked(target):
-    """A loop that LLVM turns into memset, for which the object needs the process's own."""
-    source = KernelSource.of(modules.ZERO, target)
-    code = compile_kernels([source], target, workers=0)[source.key].object
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
+    code = machine.emit_object(llvm.parse_assembly(MEMSET))
     assert read_symbols(code).undefined == {"memset"}
-    y = np.ones(1000, "i8")
+    check_object(code, "k_ab")
+    y = np.ones(1000, "u1")
     with KernelLibrary(target) as library:
-        call(library.add(source.key, code), np.array([0, 0, 0, 0, y.ctypes.data, 999]))
-    assert y.tolist() == [0] * 999 + [1]
+        call(library.add("ab", code), y, 999)
+    assert y.tolist() == [7] * 999 + [1]
 
 
 def test_code_for_another_cpu_is_refused():
