@@ -49,10 +49,10 @@ def _rule(node: Node, attrs: Attrs) -> Sequence[Shape]:
     return [out, keys, values, (*q[:3], total)][: len(node.outputs)]
 
 
-def _split_heads(x: Array, heads: int | None) -> Array:
+def _split_heads(x: Array, heads: Any) -> Array:
     if x.ndim == 4:
         return x
-    return x.reshape(*x.shape[:2], heads, x.shape[2] // (heads or 1)).transpose(0, 2, 1, 3)
+    return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).transpose(0, 2, 1, 3)
 
 
 def _bias(attrs: Attrs, mask: Array | None, past: int, lengths: Array | None, rows: int, columns: int) -> Array:
