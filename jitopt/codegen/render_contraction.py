@@ -5,7 +5,7 @@ from __future__ import annotations
 from jitopt.codegen.render import Module
 from jitopt.codegen.render_finish import operands_tuple, render_finish
 from jitopt.lower.contraction import GEMM_WORDS
-from jitopt.lower.convolution import CONV_WORDS
+from jitopt.lower.convolution import CONV_WORDS, DEPTHWISE_WORDS
 from jitopt.lower.spec import KernelSpec
 
 
@@ -38,4 +38,21 @@ def render_conv(spec: KernelSpec) -> Module:
     m.scratch()
     m.line(1, f"operands = {operands_tuple(words)}")
     m.line(1, f"conv({', '.join(CONV_WORDS)}, scratch, operands, tid, nthreads)")
+    return m
+
+
+def render_depthwise(spec: KernelSpec) -> Module:
+    """Constants: `kernel`, `stride` and `dilation` along the width, `columns` of a tile. Words: DEPTHWISE_WORDS, ..."""
+    m = Module(spec)
+    words = render_finish(m, blocked=True)
+    m.use("conv.depthwise", "make_depthwise")
+    sizes = ", ".join(f"{name}={spec.constant(name)}" for name in ("kernel", "stride", "dilation", "columns"))
+    m.lines(
+        0, "depthwise = make_depthwise(", f"    lanes={spec.lanes}, {sizes},", "    finish=finish, finish_tail=finish_tail,",
+        ")", "", "",
+    )  # fmt: skip
+    m.kernel()
+    m.scratch()
+    m.line(1, f"operands = {operands_tuple(words)}")
+    m.line(1, f"depthwise({', '.join(DEPTHWISE_WORDS)}, scratch, operands, tid, nthreads)")
     return m

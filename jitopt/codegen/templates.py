@@ -13,6 +13,7 @@ RENDERERS: dict[str, Callable[[KernelSpec], Module]] = {
     "rows": render_rows.render,
     "gemm": render_contraction.render_gemm,
     "conv": render_contraction.render_conv,
+    "depthwise": render_contraction.render_depthwise,
     "copy": render_movement.render_copy,
     "gather": render_movement.render_gather,
     "take": render_movement.render_take,

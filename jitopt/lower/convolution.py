@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitopt_kernels.packing import conv_scratch, pack_conv
+from jitopt_kernels.packing import ZERO_BYTES, conv_scratch, pack_conv, pack_depthwise
 
 from jitopt.ir.dims import Dim, product
 from jitopt.ir.graph import Node, Value
@@ -27,6 +27,11 @@ CONV_WORDS = (
     "x", "x_image", "x_block", "x_row", "x_column", "height", "width", "blocks", "w", "images", "groups", "channels",
     "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "top", "left", "out_h", "out_w",
     "y_block",
+)  # fmt: skip
+# And of a "depthwise" kernel.
+DEPTHWISE_WORDS = (
+    "x", "x_image", "x_block", "x_row", "height", "width", "w", "images", "channels", "stride_h", "dilation_h", "top",
+    "left", "out_h", "out_w", "y_block",
 )  # fmt: skip
 
 
@@ -146,4 +151,50 @@ class Conv(Template):
         return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, scratch=scratch, work=flops)]
 
 
+class Depthwise(Template):
+    """Conv whose every channel has its own filter."""
+
+    name = "depthwise"
+
+    def refuses(self, node: Node) -> str | None:
+        reason = unusable([*node.inputs, *node.outputs], _FLOAT)
+        if reason is not None:
+            return reason
+        x, w, bias = node.arg(0), node.arg(1), node.input(2)
+        if not (node.output.layout.block and x.layout.block):
+            return "input or output are not blocked"
+        if w.constant is None or (bias is not None and bias.constant is None):
+            return "weights or bias are not constants"
+        groups = operator_of(node).attrs(node).group
+        if groups == 1 or w.constant.shape[:2] != (groups, 1):
+            return "not one filter a channel"
+        return None
+
+    def absorbs(self, group: Group, node: Node, where: str) -> bool:
+        return where == "after" and epilogue.absorbs(group, node, group.anchor.output, 1)
+
+    def lower(self, group: Group, context: Context) -> list[Step]:
+        node = group.anchor
+        x, weights = node.arg(0), node.arg(1).constant
+        assert weights is not None
+        lanes, win, channels = context.lanes, conv_window(node), weights.shape[0]
+        ep = Epilogue(group, context, node.output, 1)
+        body, words, args = ep.finish(bias_and_epilogue(ep, node, channels))
+        constants = {
+            "kernel": win.kernel, "stride": win.strides[1], "dilation": win.dilations[1],
+            "columns": context.target.depthwise_columns,
+        }  # fmt: skip
+        spec = KernelSpec("depthwise", lanes, table(constants), body, unique((*DEPTHWISE_WORDS, *words)))
+        packed = context.pack(weights, ("depthwise", lanes), lambda w: pack_depthwise(w, lanes))
+        pixels, out_pixels, vec = product(win.extent), product(win.out), lanes * 4
+        head: list[Any] = [
+            context.address(x), -(-channels // lanes) * pixels * vec, pixels * vec, win.extent[1] * vec, *win.extent,
+            Address(packed), x.shape[0], channels, win.strides[0], win.dilations[0], *win.begin, *win.out,
+            out_pixels * vec,
+        ]  # fmt: skip
+        work = x.shape[0] * out_pixels * weights.size
+        return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, scratch=ZERO_BYTES, work=work)]
+
+
+serve(Depthwise(), "Conv")
 serve(Conv(), "Conv")

@@ -22,6 +22,7 @@ class Target:
 
     `cpu` and `features` go to LLVM together. `heights` are tile rows, tallest first, ending in 1 (at most five a
     kernel: each costs about 0.1 s of compile time); `panel` is the tile's width in vectors.
+    `depthwise_columns` is the width of a depthwise tile: taps of a 3x3 filter, columns and a pixel fit the registers.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Target:
     gemm_panel: int
     conv_heights: tuple[int, ...]
     conv_panel: int
+    depthwise_columns: int
     fused_multiply_add: bool = True
 
     @property
@@ -69,6 +71,7 @@ TARGETS: dict[str, Target] = {
             gemm_panel=3,
             conv_heights=(14, 7, 4, 2, 1),
             conv_panel=2,
+            depthwise_columns=12,
         ),
         Target(
             name="avx2",
@@ -81,6 +84,7 @@ TARGETS: dict[str, Target] = {
             gemm_panel=3,
             conv_heights=(6, 4, 3, 2, 1),
             conv_panel=2,
+            depthwise_columns=4,
         ),
         Target(
             name="x86-64-v2",
@@ -93,6 +97,7 @@ TARGETS: dict[str, Target] = {
             gemm_panel=4,
             conv_heights=(4, 3, 2, 1),
             conv_panel=2,
+            depthwise_columns=4,
             fused_multiply_add=False,
         ),
         Target(
@@ -106,6 +111,7 @@ TARGETS: dict[str, Target] = {
             gemm_panel=4,
             conv_heights=(12, 7, 4, 2, 1),
             conv_panel=2,
+            depthwise_columns=12,
         ),
     )
 }
