@@ -115,7 +115,9 @@ def _constant_for(b: _Building, x: Value, special: bool) -> Value:
 def _binary(b: _Building) -> Value:
     x = b.pick()
     c = _constant_for(b, x, special=b.choose(2) == 0)
-    return b.add(b.one_of("Add", "Sub", "Mul", "Div"), [c, x] if b.choose(4) == 0 else [x, c])
+    op = b.one_of("Add", "Sub", "Mul", "Div")
+    swapped = op != "Div" and b.choose(4) == 0  # c / x would blow up the last bit of an x near zero
+    return b.add(op, [c, x] if swapped else [x, c])
 
 
 def _residual(b: _Building) -> Value | None:
