@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 from collections.abc import Sequence
@@ -10,14 +11,17 @@ from importlib.resources.abc import Traversable
 
 from jitopt_kernels.targets import Target
 
+LIBRARY = "jitopt_kernels"
+
 
 def kernel_key(text: str, target: Target) -> str:
     """The digest under which a kernel is compiled once and kept: 32 hexadecimal digits.
 
-    Covers the module text, the sources of `jitopt_kernels` and of the emitter, the versions of Numba and llvmlite
-    (read without importing them), and the CPU name and features compiled for.
+    Covers the module text, the sources of the parts of `jitopt_kernels` it imports, of the emitter, the versions of
+    Numba and llvmlite (read without importing them), and the CPU name and features compiled for.
     """
-    return digest([text.encode(), toolchain_digest().encode(), target.cpu.encode(), target.features.encode()])
+    library = [_source(name) for name in library_modules(text)]
+    return digest([text.encode(), *library, toolchain_digest().encode(), target.cpu.encode(), target.features.encode()])
 
 
 def digest(parts: Sequence[bytes]) -> str:
@@ -30,25 +34,65 @@ def digest(parts: Sequence[bytes]) -> str:
 
 
 @functools.cache
-def package_digest(package: str) -> str:
-    """Digest of the names and contents of a package's Python files, subpackages included."""
-    return digest(_sources(resources.files(package), ""))
-
-
-@functools.cache
 def toolchain_digest() -> str:
-    """Digest of everything beside text and target that an object depends on."""
+    """Digest of everything beside text, library and target that an object depends on."""
     codegen = resources.files("jitopt.codegen")
     parts = [codegen.joinpath(name).read_bytes() for name in ("emitter.py", "worker.py")]
     parts += [f"{name} {metadata.version(name)}".encode() for name in ("numba", "llvmlite")]
-    return digest([*parts, package_digest("jitopt_kernels").encode()])
+    return digest(parts)
 
 
-def _sources(folder: Traversable, prefix: str) -> list[bytes]:
-    parts: list[bytes] = []
-    for item in sorted(folder.iterdir(), key=lambda item: item.name):
-        if item.is_dir():
-            parts += _sources(item, f"{prefix}{item.name}/")
-        elif item.name.endswith(".py"):
-            parts += [f"{prefix}{item.name}".encode(), item.read_bytes()]
-    return parts
+def library_modules(text: str) -> list[str]:
+    """Modules of the kernel library that a module text imports, directly or through others, sorted."""
+    found: set[str] = set()
+    waiting = _imports(text.encode(), "")
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting |= _library_imports(name)
+    return sorted(found)
+
+
+@functools.cache
+def _library_imports(name: str) -> frozenset[str]:
+    return frozenset(_imports(_source(name), name))
+
+
+def _imports(source: bytes, importer: str) -> set[str]:
+    """Modules of the library that a source names in import statements, with the packages they lie in."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                path = _path(importer)
+                is_package = path is not None and path.name == "__init__.py"
+                inside = importer.split(".") if is_package else importer.split(".")[:-1]
+                base = ".".join([*inside[: len(inside) - node.level + 1], *([base] if base else [])])
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            found |= {p for i in range(len(parts)) if (p := ".".join(parts[: i + 1])).split(".")[0] == LIBRARY}
+    return {name for name in found if _path(name) is not None}
+
+
+def _path(name: str) -> Traversable | None:
+    """The file of a library module or package; None for a name that is neither."""
+    *folders, last = name.split(".")[1:] or [""]
+    folder = resources.files(LIBRARY).joinpath(*folders)
+    for candidate in (folder.joinpath(last, "__init__.py"), folder.joinpath(f"{last}.py")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+@functools.cache
+def _source(name: str) -> bytes:
+    path = _path(name)
+    assert path is not None
+    return path.read_bytes()
