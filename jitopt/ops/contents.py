@@ -15,6 +15,7 @@ from jitopt.errors import ModelError, ShapeError, UnsupportedOperator
 from jitopt.ir.dims import Dim, Shape, symbol
 from jitopt.ir.dtypes import DType
 from jitopt.ir.graph import Node, Value
+from jitopt.ir.types import TensorType
 from jitopt.ops.operator import Array, Attrs
 from jitopt.ops.rules import show
 
@@ -131,9 +132,21 @@ def carried(reference: Callable[..., Any], *indices: int) -> Content:
                 if not all(isinstance(d, int) for d in array.flat):
                     return None
                 operands[i] = array.astype(np.int64)
+        if _too_large(node):
+            return None
         try:
             return reference(attrs, *operands)
         except (IndexError, ValueError) as error:
             raise ShapeError(f"cannot be computed: {error}") from error
 
     return content
+
+
+def _too_large(node: Node) -> bool:
+    """The outputs, typed by now, hold more elements than shape arithmetic ever does."""
+    for value in node.outputs:
+        if isinstance(value.type, TensorType) and value.type.shape is not None:
+            elements = value.type.elements
+            if isinstance(elements, int) and elements > _MOST:
+                return True
+    return False
