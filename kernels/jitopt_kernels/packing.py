@@ -62,6 +62,16 @@ def pack_conv(
     return pack_b(padded.transpose(0, 3, 2, 1).reshape(groups, -1, oc // groups), lanes, panel)
 
 
+def pack_conv_transposed(
+    weights: np.ndarray[Any, Any], lanes: int, panel: int, block: int, groups: int = 1
+) -> np.ndarray[Any, Any]:
+    """Pack the weights of a transposed convolution, [IC, OC / groups, KH, KW]: as `pack_conv` does with IC and OC
+    exchanged within each group."""
+    ic, oc = weights.shape[:2]
+    grouped = weights.reshape(groups, ic // groups, oc, *weights.shape[2:]).swapaxes(1, 2)
+    return pack_conv(grouped.reshape(groups * oc, ic // groups, *weights.shape[2:]), lanes, panel, block, groups)
+
+
 def pack_depthwise(weights: np.ndarray[Any, Any], lanes: int) -> np.ndarray[Any, Any]:
     """Pack depthwise weights [C, 1, KH, KW] for `make_depthwise`: [ceil(C / lanes), taps, lanes], zero-padded."""
     c = weights.shape[0]

@@ -94,15 +94,15 @@ def make_conv(
                     at, column = (out_block + p * panel) * y_block + position * vec, channel + p * step
                     valid = channels - p * width_
                     if choice == 0:
-                        rows = tile0(table, lines, blocks, b, ahead, operands, image, at, y_block, column, valid)
+                        rows = tile0(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
                     elif choice == 1:
-                        rows = tile1(table, lines, blocks, b, ahead, operands, image, at, y_block, column, valid)
+                        rows = tile1(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
                     elif choice == 2:
-                        rows = tile2(table, lines, blocks, b, ahead, operands, image, at, y_block, column, valid)
+                        rows = tile2(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
                     elif choice == 3:
-                        rows = tile3(table, lines, blocks, b, ahead, operands, image, at, y_block, column, valid)
+                        rows = tile3(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
                     else:
-                        rows = tile4(table, lines, blocks, b, ahead, operands, image, at, y_block, column, valid)
+                        rows = tile4(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
                     b += panel_bytes
                     ahead += lines * blocks * LINE_BYTES
                     if ahead >= enough:
@@ -118,7 +118,7 @@ def make_tile(lanes: int, height: int, panel: int, block: int, slots: int, finis
     vec, step, line = lanes * 4, panel * lanes * 4, 16 * slots + 8
 
     @inlined
-    def tile(table, lines, blocks, b, ahead, operands, image, offset, y_block, column, valid):
+    def tile(table, lines, blocks, b, ahead, operands, image, offset, y_step, y_block, column, valid):
         acc = tile_zeros(height, panel, lanes)
         for index in range(lines):
             at = table + index * line
@@ -131,9 +131,9 @@ def make_tile(lanes: int, height: int, panel: int, block: int, slots: int, finis
                 prefetch(ahead)
                 ahead += LINE_BYTES
         if valid >= panel * lanes:
-            tile_finish(acc, finish, operands, image, offset, vec, y_block, column)
+            tile_finish(acc, finish, operands, image, offset, y_step, y_block, column)
         else:
-            tile_finish_tail(acc, finish, finish_tail, operands, image, offset, vec, y_block, column, valid)
+            tile_finish_tail(acc, finish, finish_tail, operands, image, offset, y_step, y_block, column, valid)
         return height
 
     return tile
