@@ -116,7 +116,7 @@ unary(
     attributes={"approximate": Attribute("string", "none", choices=("none", "tanh"))},
 )  # fmt: skip
 unary(
-    "Shrink", (9,), _shrink, allowed=NUMERIC, formula=None, samples=_with(0.9, name="lambd"),
+    "Shrink", (9,), _shrink, allowed=NUMERIC, samples=_with(0.9, name="lambd"),
     attributes={"bias": Attribute("float", 0.0), "lambd": Attribute("float", 0.5)},
 )  # fmt: skip
 

@@ -28,18 +28,19 @@ def unary(
     """Declare a map of one tensor: `function(x, *values of the attributes)`.
 
     The device formula is the name in lower case unless `formula` says otherwise (None: it has none); it takes the
-    attributes after the tensor, in order. `result` is the output's type where it is not the input's.
+    numeric attributes after the tensor, in order. `result` is the output's type where it is not the input's.
     """
     declared = dict(attributes or {})
 
     def reference(attrs: Attrs, x: Array) -> Array:
         return function(x, *(getattr(attrs, key) for key in declared))
 
+    scalars = tuple(key for key, attribute in declared.items() if attribute.kind in ("int", "float"))
     device = None if formula is None else FORMULAS + (formula or name.rpartition(".")[2].lower())
     output = Param("Y", allowed, "T") if result is None else Param("Y", result, "R")
     return declare(
         name, Kind.MAP, (Param("X", allowed, "T"),), (output,), same_as_first, reference, since=since,
-        attributes=declared, formula=device, scalars=tuple(declared), samples=samples or _usual(allowed), **rest,
+        attributes=declared, formula=device, scalars=scalars, samples=samples or _usual(allowed), **rest,
     )  # fmt: skip
 
 

@@ -207,7 +207,7 @@ def _lrn_samples() -> list[Sample]:
 
 
 declare(
-    "LRN", Kind.REDUCE, (Param("X", REALS),), (Param("Y", REALS),), same_as_first, _lrn, since=(1, 13),
+    "LRN", Kind.WINDOW, (Param("X", REALS),), (Param("Y", REALS),), same_as_first, _lrn, since=(1, 13),
     samples=_lrn_samples,
     attributes={
         "alpha": Attribute("float", 1e-4), "beta": Attribute("float", 0.75), "bias": Attribute("float", 1.0),
