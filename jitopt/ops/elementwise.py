@@ -12,6 +12,7 @@ from jitopt.ops import cases
 from jitopt.ops.operator import Array, Attribute, Attrs, Kind, Operator, Param, Sample
 from jitopt.ops.rules import same_as_first
 from jitopt.ops.signature import BOOLS, NUMERIC, REALS, SIGNED, WHOLE, declare, dtypes
+from jitopt.ops.symbolic import mapped
 
 FORMULAS = "jitopt_kernels.formulas."
 
@@ -91,7 +92,7 @@ unary("Round", (11, 22), np.rint, content=_unchanged)
 unary("Reciprocal", (6, 13), np.reciprocal)
 unary("Sqrt", (6, 13), np.sqrt)
 unary("BitwiseNot", (18,), np.invert, allowed=WHOLE, formula="bitwise_not")
-unary("Not", (1,), np.logical_not, allowed=BOOLS, formula="logical_not")
+unary("Not", (1,), np.logical_not, allowed=BOOLS, formula="logical_not", content=mapped(lambda a: 1 - a))
 
 # exponentials, hyperbolic and trigonometric functions
 unary("Exp", (6, 13), np.exp)
