@@ -48,8 +48,8 @@ def exp_reduced(x: Any) -> Any:
 @inlined
 def exp(x: Any) -> Any:
     """e**x. The power of two is applied in halves, so that denormal results round once."""
-    bounded = select(x < _EXP_LOW, _EXP_LOW, select(x > _EXP_HIGH, _EXP_HIGH, x))
-    y, k = exp_reduced(bounded)
+    bounded = select(x < _EXP_LOW, _EXP_LOW, x)
+    y, k = exp_reduced(select(bounded > _EXP_HIGH, _EXP_HIGH, bounded))
     half = k >> 1
     return y * power_of_two(half) * power_of_two(k - half)
 
@@ -57,7 +57,8 @@ def exp(x: Any) -> Any:
 @inlined
 def expm1(x: Any) -> Any:
     """e**x - 1, accurate near 0."""
-    bounded = select(x < _EXPM1_LOW, _EXPM1_LOW, select(x > _EXP_HIGH, _EXP_HIGH, x))
+    bounded = select(x < _EXPM1_LOW, _EXPM1_LOW, x)
+    bounded = select(bounded > _EXP_HIGH, _EXP_HIGH, bounded)
     t = fma(bounded, LOG2_E, ROUNDER)
     n = t - ROUNDER
     high, low = fma(n, -LN2_HIGH, bounded), n * -LN2_LOW

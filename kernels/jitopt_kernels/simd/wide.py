@@ -58,7 +58,8 @@ _cos_quarter = polynomial(
 @inlined
 def exp_wide(x: Any) -> Any:
     """e**x, bounded to the range in which float32 tells results apart."""
-    x = select(x < _EXP_LOW, _EXP_LOW, select(x > _EXP_HIGH, _EXP_HIGH, x))
+    x = select(x < _EXP_LOW, _EXP_LOW, x)
+    x = select(x > _EXP_HIGH, _EXP_HIGH, x)
     t = x * _LOG2_E + ROUNDER
     r = x - (t - ROUNDER) * _LN2
     scale = bitcast((bitcast(t, "int64") - (ROUNDER_BITS - BIAS)) << MANTISSA, "float64")

@@ -1,4 +1,4 @@
-"""Tile steps of depthwise windows: every row of a tile is one output column, every lane its own channel.
+"""Tile steps of depthwise and pooling windows: a tile's rows are output columns, every lane is its own channel.
 
 `taps` is a Tile of kernel_h x kernel_w weights, loaded once and kept in registers while they suffice. Input is one
 plane of a blocked tensor, [H][W][lanes], so a column step is one register's bytes.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
 from .binding import device, dtype_literal, literals
+from .dtypes import numpy_dtype
+from .elementwise import extremum
 from .emit import INT32, INT64, call, pointer, splat
 from .lanes import tail_mask
 from .memory import load
@@ -24,12 +27,37 @@ def tile_load(address: int, m: int, n: int, lanes: int, dtype: str = "float32") 
     return load(address, dtype, m * n * lanes).reshape(m, n, lanes)
 
 
+def tile_splat(x: Any, m: int, n: int, lanes: int, dtype: str = "float32") -> Any:
+    """A tile of m x n registers with `x` in every lane."""
+    return np.full((m, n, lanes), x, numpy_dtype(dtype))
+
+
 def window_fma(tile: Any, taps: Any, x: int, x_row: int, dilation: int, stride: int) -> Any:
     """acc[i] = fma(pixel (a, b * dilation + i * stride), taps[a, b], acc[i]) over taps (a, b) in order.
 
     Pixel (p, q) is the Vec at x + p * x_row + q * its bytes.
     """
     return _window(tile, taps, lambda a, column: x + a * x_row + column * tile[0, 0].nbytes, dilation, stride)
+
+
+def window_max(tile: Any, kernel_h: int, kernel_w: int, x: int, x_row: int, dilation: int, stride: int) -> Any:
+    """acc[i] = maximum(acc[i], pixel) over the pixels `window_fma` would read for kernel_h x kernel_w taps."""
+    return _pooled(tile, np.maximum, kernel_h, kernel_w, x, x_row, dilation, stride)
+
+
+def window_sum(tile: Any, kernel_h: int, kernel_w: int, x: int, x_row: int, dilation: int, stride: int) -> Any:
+    """acc[i] = acc[i] + pixel, likewise."""
+    return _pooled(tile, np.add, kernel_h, kernel_w, x, x_row, dilation, stride)
+
+
+def _pooled(tile: Any, fold: Any, kernel_h: int, kernel_w: int, x: int, x_row: int, dilation: int, stride: int) -> Any:
+    out, vec = tile.copy(), tile[0, 0].nbytes
+    for a in range(kernel_h):
+        for b in range(kernel_w):
+            for i in range(len(out)):
+                at = x + a * x_row + (b * dilation + i * stride) * vec
+                out[i, 0] = fold(out[i, 0], load(at, tile.dtype.name, tile.shape[2]))
+    return out
 
 
 def window_fma_clipped(
@@ -91,17 +119,51 @@ def _tile_load(context: Any, address: Any, m: Any, n: Any, lanes: Any, dtype: An
     return tile(types.int64, m, n, lanes, dtype), emit
 
 
-def _accumulate(builder: Any, tile: Any, taps: Any, acc: Any, weights: Any, at: Any) -> Any:
-    """The multiply-adds of a window; at(a, b, i) is the address that tap (a, b) of column i reads."""
+@device(tile_splat)
+def _tile_splat(context: Any, x: Any, m: Any, n: Any, lanes: Any, dtype: Any = _DEFAULT) -> Any:
+    sizes = literals(m, n, lanes)
+    tile = Tile(sizes[0], sizes[1], dtype_literal(dtype), sizes[2])
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out = ir.Constant(context.get_value_type(tile), ir.Undefined)
+        value = splat(builder, args[0], tile.lanes)
+        for k in range(tile.m * tile.n):
+            out = builder.insert_value(out, value, k)
+        return out
+
+    return tile(tile.register.element.scalar, m, n, lanes, dtype), emit
+
+
+def _fold(builder: Any, tile: Any, acc: Any, kernel_h: int, kernel_w: int, combine: Any, at: Any) -> Any:
+    """acc[i] = combine(acc[i], pixel, k) over taps k in order; at(a, b, i) addresses what tap (a, b) of column i reads."""
     register, size = tile.register.llvm(), tile.register.element.size
-    for a in range(taps.m):
-        for b in range(taps.n):
-            w = builder.extract_value(weights, a * taps.n + b)
+    for a in range(kernel_h):
+        for b in range(kernel_w):
             for i in range(tile.m):
                 pixel = builder.load(pointer(builder, at(a, b, i), register), align=size)
-                total = call(builder, "fmuladd", register, pixel, w, builder.extract_value(acc, i))
-                acc = builder.insert_value(acc, total, i)
+                acc = builder.insert_value(acc, combine(builder.extract_value(acc, i), pixel, a * kernel_w + b), i)
     return acc
+
+
+def _accumulate(builder: Any, tile: Any, taps: Any, acc: Any, weights: Any, at: Any) -> Any:
+    """The multiply-adds of a depthwise window."""
+    register = tile.register.llvm()
+
+    def combine(total: Any, pixel: Any, k: int) -> Any:
+        return call(builder, "fmuladd", register, pixel, builder.extract_value(weights, k), total)
+
+    return _fold(builder, tile, acc, taps.m, taps.n, combine, at)
+
+
+def _inside(builder: Any, tile: Any, x: Any, x_row: Any, dilation: int, stride: int) -> Any:
+    """at(a, b, i) of windows that lie inside the image."""
+    width = tile.lanes * tile.register.element.size
+
+    def at(a: int, b: int, i: int) -> Any:
+        row = builder.add(x, builder.mul(x_row, INT64(a)))
+        return builder.add(row, INT64((b * dilation + i * stride) * width))
+
+    return at
 
 
 def _same_registers(tile: Any, taps: Any) -> bool:
@@ -114,18 +176,35 @@ def _window_fma(context: Any, tile: Any, taps: Any, x: Any, x_row: Any, dilation
     if not _same_registers(tile, taps):
         return None
     d, s = literals(dilation, stride)
-    width = tile.lanes * tile.register.element.size
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         acc, weights, x_, x_row_ = args[:4]
-
-        def at(a: int, b: int, i: int) -> Any:
-            row = builder.add(x_, builder.mul(x_row_, INT64(a)))
-            return builder.add(row, INT64((b * d + i * s) * width))
-
-        return _accumulate(builder, tile, taps, acc, weights, at)
+        return _accumulate(builder, tile, taps, acc, weights, _inside(builder, tile, x_, x_row_, d, s))
 
     return tile(tile, taps, types.int64, types.int64, dilation, stride), emit
+
+
+def _pooling(function: Any, combination: Any) -> None:
+    @device(function)
+    def _define(
+        context: Any, tile: Any, kernel_h: Any, kernel_w: Any, x: Any, x_row: Any, dilation: Any, stride: Any
+    ) -> Any:
+        if not isinstance(tile, Tile) or tile.n != 1:
+            return None
+        height, width, d, s = literals(kernel_h, kernel_w, dilation, stride)
+        kind = tile.register.element.kind
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def combine(total: Any, pixel: Any, k: int) -> Any:
+                return combination(builder, kind, total, pixel)
+
+            return _fold(builder, tile, args[0], height, width, combine, _inside(builder, tile, args[3], args[4], d, s))
+
+        return tile(tile, kernel_h, kernel_w, types.int64, types.int64, dilation, stride), emit
+
+
+_pooling(window_max, extremum(">"))
+_pooling(window_sum, lambda builder, kind, a, b: builder.fadd(a, b) if kind == "f" else builder.add(a, b))
 
 
 @device(window_fma_clipped)
