@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from jitopt.errors import ModelError
+from jitopt.errors import ExecutionError, ModelError, ShapeError
 from jitopt.ops.operator import Array, Attrs
 
 Activation = Callable[[Array], Array]
@@ -84,6 +84,10 @@ def walk(
         x = x.transpose(1, 0, 2)
         initial = [None if s is None else s.transpose(1, 0, 2) for s in initial]
     steps, batch, count = x.shape[0], x.shape[1], directions(attrs)
+    if attrs.hidden_size not in (None, hidden):
+        raise ShapeError(f"hidden_size {attrs.hidden_size} where the weights have {hidden}")
+    if lengths is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
+        raise ExecutionError(f"sequence_lens {lengths.tolist()} do not fit {steps} steps")
     y = np.zeros((steps, count, batch, hidden), x.dtype)
     finals = [np.zeros((count, batch, hidden), x.dtype) for _ in initial]
     for d in range(count):

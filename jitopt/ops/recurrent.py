@@ -43,20 +43,27 @@ def recurrent_shapes(gates: int, default: int, transposed: bool = False) -> Shap
         if transposed:
             w, r = (w[0], w[2], w[1]), (r[0], r[2], r[1])
         hidden = r[2] if attrs.hidden_size is None else attrs.hidden_size
+        steps, batch = x[:2]
+        state: Shape = (count, batch, hidden)
+        batch_first = bool(getattr(attrs, "layout", 0))
+        if batch_first:
+            steps, batch, state = batch, steps, (steps, count, hidden)
         for name, found, wanted in (
             ("W", w, (count, hidden * gates, x[2])),
             ("R", r, (count, hidden * gates, hidden)),
             ("B", shape_or_none(node, 3), (count, hidden * gates * 2)),
+            ("sequence_lens", shape_or_none(node, 4), (batch,)),
+            ("initial_h", shape_or_none(node, 5), state),
+            ("initial_c", shape_or_none(node, 6), state),
+            ("P", shape_or_none(node, 7), (count, hidden * 3)),
         ):
             fits = found is None or (len(found) == len(wanted) and not any(map(differ, found, wanted)))
             require(fits, f"{name} of shape {show(found or ())} should be {show(wanted)}")
         names = attrs.activations
         if names and len(names) != count * default:
             raise ModelError(f"{len(names)} activations for {count} directions of {default} each")
-        if getattr(attrs, "layout", 0):
-            shapes: list[Shape | None] = [(x[0], x[1], count, hidden), *[(x[0], count, hidden)] * 2]
-        else:
-            shapes = [(x[0], count, x[1], hidden), *[(count, x[1], hidden)] * 2]
+        y: Shape = (batch, steps, count, hidden) if batch_first else (steps, count, batch, hidden)
+        shapes: list[Shape | None] = [y, state, state]
         return shapes[: len(node.outputs)]
 
     return rule

@@ -104,6 +104,7 @@ def _stft_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
     require(len(signal) == 3, f"the signal must have rank 3, not {show(signal)}")
     window = None if node.input(2) is None else shape_of(node, 2)
     step, length = _one(node, 1), _one(node, 3)
+    require(not isinstance(step, int) or step > 0, f"frames every {step} samples")
     if node.input(3) is None:
         length = signal[1] if window is None else window[0]
     elif window is not None and length is not None:
