@@ -135,7 +135,7 @@ def _tile_splat(context: Any, x: Any, m: Any, n: Any, lanes: Any, dtype: Any = _
 
 
 def _fold(builder: Any, tile: Any, acc: Any, kernel_h: int, kernel_w: int, combine: Any, at: Any) -> Any:
-    """acc[i] = combine(acc[i], pixel, k) over taps k in order; at(a, b, i) addresses what tap (a, b) of column i reads."""
+    """acc[i] = combine(acc[i], pixel, k) over taps k in order; tap (a, b) of column i reads at(a, b, i)."""
     register, size = tile.register.llvm(), tile.register.element.size
     for a in range(kernel_h):
         for b in range(kernel_w):
