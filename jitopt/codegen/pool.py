@@ -136,8 +136,9 @@ def worker_environment(environment: Mapping[str, str], target: Target) -> dict[s
         variables[name] = "1"  # importing NumPy would start threads the worker never uses
     installed = {Path(folder).resolve() for folder in [*site.getsitepackages(), site.getusersitepackages()]}
     roots = [root for root in (_ROOT, Path(jitopt_kernels.__file__).resolve().parents[1]) if root not in installed]
-    inherited = [entry for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    variables["PYTHONPATH"] = os.pathsep.join([*(str(Path(entry).absolute()) for entry in inherited), *map(str, roots)])
+    inherited = [Path(entry).absolute() for entry in variables.pop("PYTHONPATH", "").split(os.pathsep) if entry]
+    if inherited or roots:
+        variables["PYTHONPATH"] = os.pathsep.join(map(str, [*inherited, *roots]))
     return variables
 
 

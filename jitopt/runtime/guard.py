@@ -10,6 +10,7 @@ import ctypes
 import math
 import mmap
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,7 +25,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
-def guard_pages(buffers: Sequence[Buffer], alignment: int = ALIGNMENT, *, order: Order | None = None) -> Placement:
+@dataclass(frozen=True)
+class GuardedPlacement(Placement):
+    """A placement that knows the sizes of its buffers, so that `GuardedPool` can protect all else."""
+
+    sizes: tuple[int, ...]
+
+
+def guard_pages(
+    buffers: Sequence[Buffer], alignment: int = ALIGNMENT, *, order: Order | None = None
+) -> GuardedPlacement:
     """A `Planner` that shares nothing: buffer i ends at a page that `GuardedPool` protects.
 
     `alignment` is not kept: a buffer begins where it must for its last byte to touch the protected page.
@@ -35,41 +45,38 @@ def guard_pages(buffers: Sequence[Buffer], alignment: int = ALIGNMENT, *, order:
         pages = -(-buffer.size // PAGE) * PAGE
         offsets.append(end + pages - buffer.size)
         end += pages + PAGE
-    return Placement(tuple(offsets), end, max(live_bytes(buffers), default=0), tuple(range(len(buffers))))
+    sizes = tuple(buffer.size for buffer in buffers)
+    return GuardedPlacement(tuple(offsets), end, max(live_bytes(buffers), default=0), tuple(range(len(sizes))), sizes)
 
 
 class GuardedPool:
-    """Memory for a placement of `guard_pages`: `address` is the pool's first byte.
+    """Memory for a placement of `guard_pages`: `array` is the whole pool as bytes, `address` where it begins.
 
-    Every page outside the buffers is protected. Used as a context manager it checks and closes at the end.
+    Every page outside the buffers is protected: reading `array` there is a fault too. Used as a context manager it
+    checks at the end. The memory goes when neither the pool nor an array of it is referenced.
     """
 
-    def __init__(self, buffers: Sequence[Buffer], placement: Placement | None = None) -> None:
+    def __init__(self, placement: GuardedPlacement) -> None:
         """Raises OSError where the system refuses the mapping."""
-        self.placement = placement or guard_pages(buffers)
-        self._memory = mmap.mmap(-1, self.placement.pool_bytes)
-        anchor = ctypes.c_char.from_buffer(self._memory)
-        self.address = ctypes.addressof(anchor)
-        del anchor  # it would keep the mapping from closing
+        self.placement = placement
+        memory = mmap.mmap(-1, placement.pool_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.array = np.frombuffer(memory, np.uint8)
+        self.address = int(self.array.ctypes.data)
         self._slack: list[tuple[int, int]] = []
         protected = 0
-        for offset, buffer in zip(self.placement.offsets, buffers, strict=True):
+        for offset, size in zip(placement.offsets, placement.sizes, strict=True):
             start = offset // PAGE * PAGE
             self._protect(protected, start)
             ctypes.memset(self.address + start, _PATTERN, offset - start)
             self._slack.append((start, offset))
-            protected = offset + buffer.size
-        self._protect(protected, self.placement.pool_bytes)
+            protected = offset + size
+        self._protect(protected, placement.pool_bytes)
 
     def check(self) -> None:
         """Raise MemoryError when something wrote in front of a buffer, on the buffer's first page."""
         for index, (start, end) in enumerate(self._slack):
             if ctypes.string_at(self.address + start, end - start).strip(bytes([_PATTERN])):
                 raise MemoryError(f"something was written in front of buffer {index}")
-
-    def close(self) -> None:
-        """Give the memory back; no address may be used afterwards."""
-        self._memory.close()
 
     def _protect(self, start: int, end: int) -> None:
         if end > start and _libc.mprotect(self.address + start, end - start, _PROT_NONE):
@@ -81,11 +88,10 @@ class GuardedPool:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.check()
-        self.close()
 
 
 class GuardedArrays:
-    """Arrays for kernel tests, each ending at a protected page. Keep the object for as long as its arrays."""
+    """Arrays for kernel tests, each ending at a protected page."""
 
     def __init__(self) -> None:
         self._pools: list[GuardedPool] = []
@@ -94,11 +100,10 @@ class GuardedArrays:
         """A contiguous array, its bytes undefined, whose last byte is the last before a protected page."""
         kind = np.dtype(dtype)
         size = kind.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
-        pool = GuardedPool([Buffer(size, 0, 0)])
+        pool = GuardedPool(guard_pages([Buffer(size, 0, 0)]))
         self._pools.append(pool)
-        place = pool.address + pool.placement.offsets[0]
-        data = (ctypes.c_char * size).from_address(place)
-        return np.frombuffer(memoryview(data), kind, size // kind.itemsize).reshape(shape)
+        start = pool.placement.offsets[0]
+        return pool.array[start : start + size].view(kind).reshape(shape)
 
     def copy(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
         """A guarded copy of `values`."""

@@ -19,7 +19,7 @@ import ctypes, sys
 from jitopt.runtime.guard import GuardedPool, guard_pages
 from jitopt.runtime.planner import Buffer
 buffers = [Buffer(size, 0, 0) for size in (10, 5000, 4096)]
-pool = GuardedPool(buffers)
+pool = GuardedPool(guard_pages(buffers))
 index, past = int(sys.argv[1]), int(sys.argv[2])
 ctypes.c_char.from_address(pool.address + pool.placement.offsets[index] + buffers[index].size - 1 + past).value
 print("alive")
@@ -45,7 +45,7 @@ def test_every_buffer_has_pages_of_its_own(sizes):
 
 def test_whole_buffers_can_be_written_and_writes_in_front_are_found():
     buffers = [Buffer(100, 0, 0), Buffer(PAGE + 1, 0, 0), Buffer(0, 0, 0)]
-    with GuardedPool(buffers) as pool:
+    with GuardedPool(guard_pages(buffers)) as pool:
         for offset, buffer in zip(pool.placement.offsets, buffers, strict=True):
             ctypes.memset(pool.address + offset, 1, buffer.size)
         pool.check()

@@ -49,7 +49,7 @@ def test_sixteen_callers_get_right_answers_from_one_team(kernels, make_table):
     for caller in callers:
         caller.join()
     assert not failures
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_a_busy_python_thread_does_not_change_answers(kernels, make_table):
