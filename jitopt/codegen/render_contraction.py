@@ -15,7 +15,7 @@ def render_gemm(spec: KernelSpec) -> Module:
     words = render_finish(m, blocked=False)
     m.use("gemm", "make_gemm")
     m.lines(
-        0, "gemm = make_gemm(", f"    lanes={spec.lanes}, heights={spec.constant('heights')}, panel={spec.constant('panel')},",
+        0, "gemm = make_gemm(", f"    {_tiles(spec)},",
         f'    finish=finish, finish_tail=finish_tail, layout="{spec.constant("layout")}",', ")", "", "",
     )  # fmt: skip
     m.kernel()
@@ -26,18 +26,22 @@ def render_gemm(spec: KernelSpec) -> Module:
 
 
 def render_conv(spec: KernelSpec) -> Module:
-    """Constants: `block` of the input, `heights` and `panel` of the tiles. Words: CONV_WORDS, then the epilogue's."""
+    """Templates "conv" and "conv_transposed"; constants: `block` of the input, `heights` and `panel` of the tiles.
+
+    Words: CONV_WORDS, then the epilogue's.
+    """
     m = Module(spec)
     words = render_finish(m, blocked=True)
-    m.use("conv.direct", "make_conv")
+    factory = f"make_{spec.template}"
+    m.use("conv.direct" if spec.template == "conv" else "conv.transposed", factory)
     m.lines(
-        0, "conv = make_conv(", f"    lanes={spec.lanes}, heights={spec.constant('heights')}, panel={spec.constant('panel')},",
+        0, f"{spec.template} = {factory}(", f"    {_tiles(spec)},",
         f"    block={spec.constant('block')}, finish=finish, finish_tail=finish_tail,", ")", "", "",
     )  # fmt: skip
     m.kernel()
     m.scratch()
     m.line(1, f"operands = {operands_tuple(words)}")
-    m.line(1, f"conv({', '.join(CONV_WORDS)}, scratch, operands, tid, nthreads)")
+    m.line(1, f"{spec.template}({', '.join(CONV_WORDS)}, scratch, operands, tid, nthreads)")
     return m
 
 
@@ -56,3 +60,7 @@ def render_depthwise(spec: KernelSpec) -> Module:
     m.line(1, f"operands = {operands_tuple(words)}")
     m.line(1, f"depthwise({', '.join(DEPTHWISE_WORDS)}, scratch, operands, tid, nthreads)")
     return m
+
+
+def _tiles(spec: KernelSpec) -> str:
+    return f"lanes={spec.lanes}, heights={spec.constant('heights')}, panel={spec.constant('panel')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitopt.codegen import render_contraction, render_movement, render_pointwise, render_rows
+from jitopt.codegen import render_contraction, render_movement, render_pointwise, render_pooling, render_rows
 from jitopt.codegen.render import Module
 from jitopt.lower.spec import KernelSpec
 
@@ -13,7 +13,10 @@ RENDERERS: dict[str, Callable[[KernelSpec], Module]] = {
     "rows": render_rows.render,
     "gemm": render_contraction.render_gemm,
     "conv": render_contraction.render_conv,
+    "conv_transposed": render_contraction.render_conv,
     "depthwise": render_contraction.render_depthwise,
+    "pool": render_pooling.render_pool,
+    "pool_rows": render_pooling.render_pool,
     "copy": render_movement.render_copy,
     "gather": render_movement.render_gather,
     "take": render_movement.render_take,

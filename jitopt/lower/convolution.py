@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitopt_kernels.packing import ZERO_BYTES, conv_scratch, pack_conv, pack_depthwise
+import numpy as np
+from jitopt_kernels.packing import ZERO_BYTES, conv_scratch, pack_conv, pack_conv_transposed, pack_depthwise
 
 from jitopt.ir.dims import Dim, product
 from jitopt.ir.graph import Node, Value
@@ -15,6 +17,7 @@ from jitopt.lower.program import Address, Step
 from jitopt.lower.spec import KernelSpec, table, unique
 from jitopt.lower.template import Template, serve, unusable
 from jitopt.ops import operator_of
+from jitopt.ops.deconvolution import transposed_window
 from jitopt.ops.geometry import Window, kernel_of, window
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Sliding:
     strides: tuple[Dim, Dim]
     dilations: tuple[Dim, Dim]
     begin: tuple[Dim, Dim]
+    end: tuple[Dim, Dim]
     out: tuple[Dim, Dim]
 
     @property
@@ -60,15 +64,16 @@ def sliding(extent: tuple[Dim, ...], found: Window) -> Sliding:
 
     return Sliding(
         two(extent, 1), two(found.kernel, 1), two(found.strides, 1), two(found.dilations, 1), two(found.begin, 0),
-        two(found.out, 1),
+        two(found.end, 0), two(found.out, 1),
     )  # fmt: skip
 
 
 def conv_window(node: Node) -> Sliding:
-    """The window of a Conv node."""
+    """The window of a Conv or ConvTranspose node."""
     attrs = operator_of(node).attrs(node)
     x, w = node.arg(0).shape, node.arg(1).shape
-    return sliding(x[2:], window(attrs, x[2:], kernel_of(attrs, w[2:])))
+    slide = transposed_window if node.op == "ConvTranspose" else window
+    return sliding(x[2:], slide(attrs, x[2:], kernel_of(attrs, w[2:])))
 
 
 def reads_row_major(node: Node, lanes: int) -> bool:
@@ -95,83 +100,124 @@ def per_channel(vector: Value, output: Value, channels: int) -> Value:
     return shaped
 
 
-class Conv(Template):
-    """Conv with constant weights, one or several groups whose channels are whole blocks."""
+def joined_groups(groups: int, inputs: int, outputs: int, block: int) -> int:
+    """How many neighbouring groups must be taken together for their channels to be whole blocks; all if none fit."""
+    fits = (k for k in range(1, groups) if groups % k == 0 and k * inputs % block == 0 and k * outputs % block == 0)
+    return next(fits, groups)
 
-    name = "conv"
+
+def join_groups(weights: np.ndarray[Any, Any], groups: int, joined: int) -> np.ndarray[Any, Any]:
+    """Weights [M, C / groups, ...] of a grouped convolution as those of groups / joined groups, zeros between."""
+    outputs, inputs = weights.shape[0] // groups, weights.shape[1]
+    wide = np.zeros((groups // joined, joined, outputs, joined, inputs, *weights.shape[2:]), weights.dtype)
+    parts = weights.reshape(groups // joined, joined, outputs, inputs, *weights.shape[2:])
+    for i in range(joined):
+        wide[:, i, :, i] = parts[:, i]
+    return wide.reshape(weights.shape[0], joined * inputs, *weights.shape[2:])
+
+
+def group_channels(node: Node) -> tuple[int, int, int]:
+    """Groups, and input and output channels of each; weights must be constant."""
+    groups, weights = operator_of(node).attrs(node).group, node.arg(1).constant
+    assert weights is not None
+    if node.op == "ConvTranspose":
+        return groups, weights.shape[0] // groups, weights.shape[1]
+    return groups, weights.shape[1], weights.shape[0] // groups
+
+
+# Kernel template and weight packing of each operator.
+_KERNELS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "Conv": ("conv", pack_conv),
+    "ConvTranspose": ("conv_transposed", pack_conv_transposed),
+}
+
+
+class BlockedConvolution(Template):
+    """What all convolution kernels share: constant weights, blocked output, epilogue."""
 
     def refuses(self, node: Node) -> str | None:
         reason = unusable([*node.inputs, *node.outputs], _FLOAT)
         if reason is not None:
             return reason
-        x, w, bias = node.arg(0), node.arg(1), node.input(2)
-        block = node.output.layout.block
-        if not block:
+        w, bias = node.arg(1), node.input(2)
+        if not node.output.layout.block:
             return "the output is not blocked (a convolution kernel writes NCHWc)"
         if w.constant is None or (bias is not None and bias.constant is None):
             return "weights or bias are not constants"
-        groups = operator_of(node).attrs(node).group
-        inputs, outputs = w.constant.shape[1], w.constant.shape[0] // groups
-        if groups > 1 and (inputs % block or outputs % block):
-            return f"groups of {inputs} -> {outputs} channels are not whole blocks of {block}"
-        if groups > 1 and not x.layout.block:
-            return "a grouped convolution reads blocked values"
         return None
 
     def absorbs(self, group: Group, node: Node, where: str) -> bool:
         return where == "after" and epilogue.absorbs(group, node, group.anchor.output, 1)
+
+
+class Conv(BlockedConvolution):
+    """Conv and ConvTranspose. Groups whose channels are not whole blocks are joined until they are, with zeros between.
+
+    (An infinite input then makes NaN in the joined groups too, where the mathematics would keep it to its own.)
+    """
+
+    name = "conv"
+
+    def refuses(self, node: Node) -> str | None:
+        reason = super().refuses(node)
+        if reason is not None:
+            return reason
+        x, block = node.arg(0), node.output.layout.block
+        groups, inputs, outputs = group_channels(node)
+        if groups > 1 and (inputs % block or outputs % block) and node.op == "ConvTranspose":
+            return f"groups of {inputs} -> {outputs} channels are not whole blocks of {block}"
+        if not x.layout.block and (groups > 1 or node.op == "ConvTranspose"):
+            return f"{node.op} with {groups} groups reads blocked values"
+        return None
 
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor
         x, weights = node.arg(0), node.arg(1).constant
         assert weights is not None
-        groups = operator_of(node).attrs(node).group
+        groups, inputs, outputs = group_channels(node)
         lanes, target = context.lanes, context.target
+        joined = joined_groups(groups, inputs, outputs, lanes) if groups > 1 else 1
         block = lanes if x.layout.block else 1
         panel, heights = target.conv_panel, target.conv_heights
         win = conv_window(node)
         ep = Epilogue(group, context, node.output, 1)
-        body, words, args = ep.finish(bias_and_epilogue(ep, node, weights.shape[0]))
+        body, words, args = ep.finish(bias_and_epilogue(ep, node, groups * outputs))
         constants = {"block": block, "heights": heights, "panel": panel}
-        spec = KernelSpec("conv", lanes, table(constants), body, unique((*CONV_WORDS, *words)))
+        template, pack = _KERNELS[node.op]
+        spec = KernelSpec(template, lanes, table(constants), body, unique((*CONV_WORDS, *words)))
         packed = context.pack(
-            weights, ("conv", lanes, panel, block, groups), lambda w: pack_conv(w, lanes, panel, block, groups)
+            weights,
+            (template, lanes, panel, block, groups, joined),
+            lambda w: pack(w if joined == 1 else join_groups(w, groups, joined), lanes, panel, block, groups // joined),
         )
+        groups, inputs, outputs = groups // joined, inputs * joined, outputs * joined
         pixels, out_pixels = product(win.extent), product(win.out)
-        blocks = -(-weights.shape[1] // block)
+        blocks = -(-inputs // block)
         strides = [product(x.shape[1:2]) * pixels * 4, pixels * 4, win.extent[1] * 4, 4]
         if block > 1:
             strides = [blocks * groups * pixels * block * 4, pixels * block * 4, win.extent[1] * block * 4, block * 4]
         head: list[Any] = [
             context.address(x), *strides, *win.extent, blocks, Address(packed), x.shape[0], groups,
-            weights.shape[0] // groups, *win.words, out_pixels * lanes * 4,
+            outputs, *win.words, out_pixels * lanes * 4,
         ]  # fmt: skip
-        flops = x.shape[0] * out_pixels * weights.size
+        flops = x.shape[0] * (pixels if node.op == "ConvTranspose" else out_pixels) * weights.size
         scratch = conv_scratch(product(win.kernel), heights)
         return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, scratch=scratch, work=flops)]
 
 
-class Depthwise(Template):
+class Depthwise(BlockedConvolution):
     """Conv whose every channel has its own filter."""
 
     name = "depthwise"
 
     def refuses(self, node: Node) -> str | None:
-        reason = unusable([*node.inputs, *node.outputs], _FLOAT)
+        reason = super().refuses(node)
         if reason is not None:
             return reason
-        x, w, bias = node.arg(0), node.arg(1), node.input(2)
-        if not (node.output.layout.block and x.layout.block):
-            return "input or output are not blocked"
-        if w.constant is None or (bias is not None and bias.constant is None):
-            return "weights or bias are not constants"
-        groups = operator_of(node).attrs(node).group
-        if groups == 1 or w.constant.shape[:2] != (groups, 1):
+        groups, inputs, outputs = group_channels(node)
+        if groups == 1 or (inputs, outputs) != (1, 1):
             return "not one filter a channel"
-        return None
-
-    def absorbs(self, group: Group, node: Node, where: str) -> bool:
-        return where == "after" and epilogue.absorbs(group, node, group.anchor.output, 1)
+        return None if node.arg(0).layout.block else "the input is not blocked"
 
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor
@@ -197,4 +243,4 @@ class Depthwise(Template):
 
 
 serve(Depthwise(), "Conv")
-serve(Conv(), "Conv")
+serve(Conv(), "Conv", "ConvTranspose")

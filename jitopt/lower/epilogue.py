@@ -46,8 +46,10 @@ def access(value: Value, output: Value, image_axes: int) -> tuple[str, Dim] | No
     image: Dim = 0
     if image_axes == 1:
         image = strides[0] if shape[0] != 1 else 0
-    elif image_axes > 1:
-        return None
+    elif image_axes > 1:  # several axes count as one: the operand must lie along them as the output does
+        if any(strides[a] != like[a] for a in range(image_axes) if shape[a] != 1):
+            return None
+        image = like[image_axes - 1]
     if all(strides[a] == like[a] for a in rest):
         return "unit", image
     if all(strides[a] == column[a] for a in rest):

@@ -112,6 +112,16 @@ class _Assigner:
             return False
         return True
 
+    def pool(self, node: Node) -> bool:
+        """Blocked from a block's worth of channels on, even if that takes a Reorder."""
+        x = node.arg(0)
+        if len(node.outputs) > 1 or not self.blockable(x) or not self.blockable(node.output):
+            return False
+        channels = x.shape[1]
+        if not x.layout.block and isinstance(channels, int) and channels >= self.layout.block:
+            node.set_input(0, self.to(x, self.layout))
+        return self.follow(node)
+
     def concat(self, node: Node) -> bool:
         values = [v for v in node.inputs if v is not None]
         axis = operator_of(node).attrs(node).axis % len(node.output.shape)
@@ -170,8 +180,8 @@ class _Assigner:
 _RULES: dict[str, Callable[[_Assigner, Node], bool]] = {
     "Conv": _Assigner.convolution,
     "ConvTranspose": _Assigner.convolution,
-    "MaxPool": _Assigner.follow,
-    "AveragePool": _Assigner.follow,
+    "MaxPool": _Assigner.pool,
+    "AveragePool": _Assigner.pool,
     "GlobalAveragePool": _Assigner.follow,
     "GlobalMaxPool": _Assigner.follow,
     "Resize": _Assigner.follow,
