@@ -79,3 +79,8 @@ def pack_depthwise(weights: np.ndarray[Any, Any], lanes: int) -> np.ndarray[Any,
     padded = np.zeros((blocks * lanes, math.prod(weights.shape[2:])), np.float32)
     padded[:c] = weights.reshape(c, -1)
     return np.ascontiguousarray(padded.reshape(blocks, lanes, -1).swapaxes(1, 2))
+
+
+def resize_tables(index: np.ndarray[Any, Any], weight: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    """One axis' tables for `make_resize` from [out, taps] input positions and weights: (int64, float32), tap-major."""
+    return np.ascontiguousarray(index.T, np.int64), np.ascontiguousarray(weight.T, np.float32)
