@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.util
 from collections.abc import Sequence
-from importlib import metadata, resources
+from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
+import llvmlite
 from jitopt_kernels.targets import Target
 
 LIBRARY = "jitopt_kernels"
@@ -38,8 +41,19 @@ def toolchain_digest() -> str:
     """Digest of everything beside text, library and target that an object depends on."""
     codegen = resources.files("jitopt.codegen")
     parts = [codegen.joinpath(name).read_bytes() for name in ("emitter.py", "worker.py")]
-    parts += [f"{name} {metadata.version(name)}".encode() for name in ("numba", "llvmlite")]
-    return digest(parts)
+    return digest([*parts, _numba_version(), llvmlite.__version__.encode()])
+
+
+def _numba_version() -> bytes:
+    """What names the installed Numba, without importing it or, as a rule, `importlib.metadata` (10 ms)."""
+    spec = importlib.util.find_spec("numba")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        version = Path(folder) / "_version.py"
+        if version.is_file():
+            return version.read_bytes()
+    from importlib import metadata
+
+    return metadata.version("numba").encode()
 
 
 def library_modules(text: str) -> list[str]:

@@ -7,8 +7,8 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from importlib import metadata
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from jitopt.codegen.cache import Cache
@@ -55,7 +55,7 @@ os.register_at_fork(after_in_child=_new_lock)  # another thread of the parent ma
 
 
 def _cached_object(cache: Cache) -> bytes:
-    parts = [driver_ir.IR, this_platform().ir, llvm.get_process_triple(), metadata.version("llvmlite")]
+    parts = [driver_ir.IR, this_platform().ir, llvm.get_process_triple(), llvmlite.__version__]
     key = digest([part.encode() for part in parts])
     entry = cache.load(_KIND, key)
     if entry is not None and set(driver_ir.SYMBOLS) == read_symbols(bytes(entry.sections["object"])).defined:
