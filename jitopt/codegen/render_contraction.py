@@ -51,10 +51,8 @@ def render_depthwise(spec: KernelSpec) -> Module:
     words = render_finish(m, blocked=True)
     m.use("conv.depthwise", "make_depthwise")
     sizes = ", ".join(f"{name}={spec.constant(name)}" for name in ("kernel", "stride", "dilation", "columns"))
-    m.lines(
-        0, "depthwise = make_depthwise(", f"    lanes={spec.lanes}, {sizes},", "    finish=finish, finish_tail=finish_tail,",
-        ")", "", "",
-    )  # fmt: skip
+    m.line(0, "depthwise = make_depthwise(")
+    m.lines(0, f"    lanes={spec.lanes}, {sizes},", "    finish=finish, finish_tail=finish_tail,", ")", "", "")
     m.kernel()
     m.scratch()
     m.line(1, f"operands = {operands_tuple(words)}")

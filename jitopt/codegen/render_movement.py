@@ -82,3 +82,28 @@ def render_reorder(spec: KernelSpec) -> Module:
     m.kernel()
     m.line(1, f"{spec.template}({', '.join(spec.words)}, tid, nthreads)")
     return m
+
+
+def render_gather_nd(spec: KernelSpec) -> Module:
+    """Constants: `dtype`, `depth`."""
+    m = Module(spec)
+    m.use("movement", "make_gather_nd")
+    dtype, depth = spec.constant("dtype"), spec.constant("depth")
+    m.lines(0, f'gather_nd = make_gather_nd(dtype="{dtype}", lanes={spec.lanes}, depth={depth})', "", "")
+    m.kernel()
+    extents = ", ".join(f"n{a}" for a in range(depth))
+    m.line(1, f"gather_nd(args, x, indices, y, count, row, ({extents},), tid, nthreads)")
+    return m
+
+
+def render_lrn(spec: KernelSpec) -> Module:
+    """Words: LRN_WORDS."""
+    m = Module(spec)
+    m.use("lrn", "make_lrn")
+    m.use("abi", "float_word")
+    m.lines(0, f"lrn = make_lrn(lanes={spec.lanes})", "", "")
+    m.kernel()
+    floats = ("scale", "bias", "beta")
+    args = ", ".join(f"float_word({w})" if w in floats else w for w in spec.words)
+    m.line(1, f"lrn({args}, tid, nthreads)")
+    return m

@@ -19,6 +19,8 @@ RENDERERS: dict[str, Callable[[KernelSpec], Module]] = {
     "pool_rows": render_pooling.render_pool,
     "copy": render_movement.render_copy,
     "gather": render_movement.render_gather,
+    "gather_nd": render_movement.render_gather_nd,
+    "lrn": render_movement.render_lrn,
     "take": render_movement.render_take,
     "to_blocked": render_movement.render_reorder,
     "from_blocked": render_movement.render_reorder,

@@ -13,7 +13,7 @@ from jitopt.ir.graph import Graph, Layout, Value
 from jitopt.lower.loops import value_shape
 from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Step
 from jitopt.lower.spec import KernelSpec
-from jitopt.lower.tables import Table
+from jitopt.lower.tables import table_of
 
 if TYPE_CHECKING:
     from jitopt_kernels.targets import Target
@@ -44,8 +44,9 @@ class Context:
     def _place(self, value: Value) -> Address:
         if value.constant is not None:
             return Address(self.pack(value.constant, ("layout", str(value.layout)), lambda a: blocked(a, value.layout)))
-        if value.content is not None and value.producer is not None:
-            return Address(self.table(value))
+        table = table_of(value)
+        if table is not None:
+            return Address(Buffer(value.name, TABLE, self.size(value), table=table, type=value.tensor))
         return Address(Buffer(value.name, POOL, self.size(value), type=value.tensor))
 
     def place(self, value: Value, address: Address) -> None:
@@ -73,14 +74,6 @@ class Context:
             self._alive.append(array)  # so that its id stays its own
             self._packed[full] = found
         return found
-
-    def table(self, value: Value) -> Buffer:
-        """A buffer of the value's contents, evaluated when shapes are bound."""
-        contents = value.content
-        assert contents is not None
-        elements = Table("elements", (value.dtype.name, *contents.ravel()))
-        size = contents.size * value.dtype.itemsize
-        return Buffer(value.name, TABLE, size, table=elements, type=value.tensor)
 
     # steps ------------------------------------------------------------------------------------------------------
     def step(

@@ -26,6 +26,7 @@ from jitopt.lower.program import (
     Segment,
 )  # fmt: skip
 from jitopt.lower.strided import invisible_transposes
+from jitopt.lower.tables import table_of
 from jitopt.lower.template import refusal_of, template_of
 from jitopt.ops import operator_of
 from jitopt.ops.operator import Kind
@@ -51,8 +52,8 @@ def _reorder_is_view(node: Node) -> bool:
 
 
 def is_shape_only(node: Node) -> bool:
-    """Every output's elements are known expressions, so nothing has to run."""
-    return all(v.content is not None for v in node.outputs)
+    """Every output depends on shapes only, so nothing has to run."""
+    return all(table_of(v) is not None for v in node.outputs)
 
 
 def lower(graph: Graph, target: Target, *, precision: str = "default", groupings: Iterable[str] = GROUPINGS) -> Program:

@@ -221,6 +221,31 @@ class Gather(Template):
         return [context.step(spec, args, [x, indices], [y], group, work=outer * count * row * 2 * x.dtype.itemsize)]
 
 
+class GatherNd(Template):
+    """GatherND without batch axes."""
+
+    name = "gather_nd"
+
+    def refuses(self, node: Node) -> str | None:
+        if operator_of(node).attrs(node).batch_dims:
+            return "batch axes have no kernel"
+        reason = unusable([node.arg(0), node.output], MOVABLE) or unusable([node.arg(1)], frozenset({"int64"}))
+        if reason is None and not isinstance(node.arg(1).shape[-1], int):
+            return "the depth of the indices is not known"
+        return reason
+
+    def lower(self, group: Group, context: Context) -> list[Step]:
+        x, indices, y = group.anchor.arg(0), group.anchor.arg(1), group.anchor.output
+        depth = indices.shape[-1]
+        assert isinstance(depth, int)
+        count, row = product(indices.shape[:-1]), product(x.shape[depth:])
+        words = ("x", "indices", "y", "count", "row", *(f"n{a}" for a in range(depth)))
+        constants = {"dtype": moved_as(x.dtype), "depth": depth}
+        spec = KernelSpec("gather_nd", context.lanes, table(constants), words=words)
+        args = [context.address(x), context.address(indices), context.address(y), count, row, *x.shape[:depth]]
+        return [context.step(spec, args, [x, indices], [y], group, work=count * row * 2 * x.dtype.itemsize)]
+
+
 class Pad(Template):
     """Pad in every mode, as a take by one table of offsets an axis."""
 
@@ -314,6 +339,7 @@ class Fill(Template):
 
 serve(Copies(), *_PIECES)
 serve(Gather(), "Gather")
+serve(GatherNd(), "GatherND")
 serve(Pad(), "Pad")
 serve(Reorder(), "jitopt.Reorder")
 serve(Fill(), "ConstantOfShape")

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from jitopt.ir.dims import Expr
+from jitopt.ir.graph import Value
+from jitopt.ir.types import TensorType
+from jitopt.ops.contents import known
 
 Array = np.ndarray[Any, Any]
 
@@ -54,4 +57,23 @@ def _window(mode: str, extent: int, full: int, before: int, step: int) -> Array:
     return np.where(outside, -1, at * step) if mode == "constant" else at * step
 
 
-FILLS: dict[str, Callable[..., Array]] = {"elements": _elements, "window": _window}
+def _range(dtype: str, start: int, count: int, delta: int) -> Array:
+    """start, start + delta, ..."""
+    return (start + np.arange(count, dtype=np.int64) * delta).astype(dtype)
+
+
+def table_of(value: Value) -> Table | None:
+    """The table that holds a value which depends on shapes only: known elements, or a Range with known operands."""
+    node = value.producer
+    if node is None or not isinstance(value.type, TensorType):
+        return None
+    if value.content is not None:
+        return Table("elements", (value.dtype.name, *value.content.ravel()))
+    if node.op == "Range" and value.dtype.name in ("int32", "int64"):
+        start, delta = known(node.arg(0)), known(node.arg(2))
+        if start is not None and delta is not None and value.type.shape is not None:
+            return Table("range", (value.dtype.name, start.ravel()[0], value.shape[0], delta.ravel()[0]))
+    return None
+
+
+FILLS: dict[str, Callable[..., Array]] = {"elements": _elements, "range": _range, "window": _window}

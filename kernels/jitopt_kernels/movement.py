@@ -163,3 +163,33 @@ def make_from_blocked(*, lanes: int) -> Callable[..., None]:
             copy(y + unit * pixels * 4, src, lanes * 4, pixels)
 
     return from_blocked
+
+
+def make_gather_nd(*, dtype: str, lanes: int, depth: int) -> Callable[..., None]:
+    """Rows picked by tuples of indices: y[i, :] = x[indices[i, 0], ..., indices[i, depth - 1], :].
+
+    Arguments: args (for errors), x, indices (int64), y, count (tuples), row (elements of a row), extents (a tuple of
+    `depth`), tid, nthreads. Negative indices count from the end; one out of range is reported and taken as 0.
+    """
+    size = SIZES[dtype]
+    copy = make_copy_row(dtype=dtype, lanes=lanes)
+
+    @njit
+    def gather_nd(args, x, indices, y, count, row, extents, tid, nthreads):
+        low, high = share(count, 1, tid, nthreads)
+        step = row * size
+        for i in range(low, high):
+            place, empty = 0, False
+            for a in range(depth):
+                at = load_scalar(indices + (i * depth + a) * 8, "int64")
+                if at < 0:
+                    at += extents[a]
+                if at < 0 or at >= extents[a]:
+                    report(args, INDEX_OUT_OF_RANGE, at)
+                    at = 0
+                empty = empty or extents[a] <= 0
+                place = place * extents[a] + at
+            if not empty:
+                copy(y + i * step, x + place * step, row)
+
+    return gather_nd
