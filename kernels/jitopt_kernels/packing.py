@@ -81,6 +81,28 @@ def pack_depthwise(weights: np.ndarray[Any, Any], lanes: int) -> np.ndarray[Any,
     return np.ascontiguousarray(padded.reshape(blocks, lanes, -1).swapaxes(1, 2))
 
 
+def grouped_slots(channels: int, groups: int, lanes: int) -> int:
+    """The most groups (of `channels` output channels each) that a block of `lanes` output channels holds."""
+    ends = [(min(start + lanes, channels * groups) - 1, start) for start in range(0, channels * groups, lanes)]
+    return max((end // channels - start // channels + 1 for end, start in ends), default=1)
+
+
+def pack_grouped(weights: np.ndarray[Any, Any], lanes: int, groups: int) -> np.ndarray[Any, Any]:
+    """Pack grouped weights [OC, IC / groups, KH, KW] for `make_grouped`: [blocks, slots, taps, IC / groups, lanes].
+
+    Slot s of a block of output channels holds the s-th group it has, with zeros in the other groups' lanes.
+    """
+    oc, depth = weights.shape[:2]
+    channels = oc // groups
+    slots, blocks = grouped_slots(channels, groups, lanes), -(-oc // lanes)
+    flat = weights.reshape(oc, depth, -1).transpose(0, 2, 1)
+    out = np.zeros((blocks, slots, *flat.shape[1:], lanes), np.float32)
+    for channel in range(oc):
+        block, lane = divmod(channel, lanes)
+        out[block, channel // channels - block * lanes // channels, :, :, lane] = flat[channel]
+    return out
+
+
 def resize_tables(index: np.ndarray[Any, Any], weight: np.ndarray[Any, Any]) -> tuple[Any, Any]:
     """One axis' tables for `make_resize` from [out, taps] input positions and weights: (int64, float32), tap-major."""
     return np.ascontiguousarray(index.T, np.int64), np.ascontiguousarray(weight.T, np.float32)

@@ -126,7 +126,7 @@ def make_tile(lanes: int, height: int, panel: int, block: int, slots: int, finis
             for _ in range(blocks):
                 for k in range(block):
                     acc = rank1_rows(acc, rows, 4 * k, w + k * step, vec)
-                rows = rows_advance(rows, at + 8 * slots)
+                rows = rows_advance(rows, at + 8 * slots, 1)
                 w += block * step
                 prefetch(ahead)
                 ahead += LINE_BYTES

@@ -41,9 +41,9 @@ def rows_load(address: int, m: int) -> Any:
     return np.array([load_scalar(address + _ADDRESS_BYTES * i, "int64") for i in range(m)])
 
 
-def rows_advance(rows: Any, steps: int) -> Any:
-    """Every address plus its own step; `steps` addresses m int64."""
-    return rows + rows_load(steps, len(rows))
+def rows_advance(rows: Any, steps: int, count: int) -> Any:
+    """Every address plus `count` times its own step; `steps` addresses m int64."""
+    return rows + rows_load(steps, len(rows)) * count
 
 
 def rank1_rows(tile: Any, rows: Any, offset: int, b: int, b_step: int) -> Any:
@@ -73,18 +73,18 @@ def _rows_load(context: Any, address: Any, m: Any) -> Any:
 
 
 @device(rows_advance)
-def _rows_advance(context: Any, rows: Any, steps: Any) -> Any:
+def _rows_advance(context: Any, rows: Any, steps: Any, count: Any) -> Any:
     if not isinstance(rows, Rows):
         return None
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        out, at = args
+        out, at, times = args
         for i in range(rows.m):
-            moved = builder.add(builder.extract_value(out, i), _word(builder, at, i))
-            out = builder.insert_value(out, moved, i)
+            step = builder.mul(_word(builder, at, i), times)
+            out = builder.insert_value(out, builder.add(builder.extract_value(out, i), step), i)
         return out
 
-    return rows(rows, types.int64), emit
+    return rows(rows, types.int64, types.int64), emit
 
 
 @device(rank1_rows)

@@ -32,6 +32,11 @@ def tile_splat(x: Any, m: int, n: int, lanes: int, dtype: str = "float32") -> An
     return np.full((m, n, lanes), x, numpy_dtype(dtype))
 
 
+def tile_select(mask: Any, a: Any, b: Any) -> Any:
+    """The lanes of tile `a` where the mask is set, of tile `b` elsewhere."""
+    return np.where(mask, a, b)
+
+
 def window_fma(tile: Any, taps: Any, x: int, x_row: int, dilation: int, stride: int) -> Any:
     """acc[i] = fma(pixel (a, b * dilation + i * stride), taps[a, b], acc[i]) over taps (a, b) in order.
 
@@ -132,6 +137,21 @@ def _tile_splat(context: Any, x: Any, m: Any, n: Any, lanes: Any, dtype: Any = _
         return out
 
     return tile(tile.register.element.scalar, m, n, lanes, dtype), emit
+
+
+@device(tile_select)
+def _tile_select(context: Any, mask: Any, a: Any, b: Any) -> Any:
+    if not isinstance(mask, Mask) or not isinstance(a, Tile) or a != b:
+        return None
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        chosen, first, out = args
+        for k in range(a.m * a.n):
+            value = builder.select(chosen, builder.extract_value(first, k), builder.extract_value(out, k))
+            out = builder.insert_value(out, value, k)
+        return out
+
+    return a(mask, a, b), emit
 
 
 def _fold(builder: Any, tile: Any, acc: Any, kernel_h: int, kernel_w: int, combine: Any, at: Any) -> Any:
