@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import scipy.special
 from jitopt_kernels import formulas
-from jitopt_kernels.simd import load, store
-from numba import njit
+
+from tests.kernels.registers import evaluate
 
 Reference = Callable[[np.ndarray, np.ndarray], np.ndarray]
-LANES, COUNT = 8, 256
+COUNT = 256
 
 
 def _gelu_tanh(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -165,20 +164,11 @@ def operands(group: str) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def evaluate(group: str) -> dict[str, np.ndarray]:
-    """The result of every expression of a group: one kernel that stores them all, a row each."""
-    cases, source, target = GROUPS[group]
-    x, y = operands(group)
-    size, size_out = x.itemsize, np.dtype(target).itemsize
-    lines = [f"        store(out + {k * COUNT * size_out} + i * {size_out}, {case})" for k, case in enumerate(cases)]
-    loads = [f"        {v} = load({v}_ + i * {size}, {source!r}, {LANES})" for v in "xy"]
-    text = "\n".join(["def kernel(x_, y_, out):", f"    for i in range(0, {COUNT}, {LANES}):", *loads, *lines])
-    names: dict[str, Any] = {**vars(formulas), "load": load, "store": store, "f32": np.float32}
-    exec(text, names)
-    results = np.empty((len(cases), COUNT), target)
+def results(group: str) -> dict[str, np.ndarray]:
+    """What every expression of a group gives."""
+    cases, _, target = GROUPS[group]
     with np.errstate(all="ignore"):
-        njit(error_model="numpy")(names["kernel"])(x.ctypes.data, y.ctypes.data, results.ctypes.data)
-    return dict(zip(cases, results, strict=True))
+        return dict(zip(cases, evaluate(list(cases), *operands(group), target, vars(formulas)), strict=True))
 
 
 def expected(group: str) -> Mapping[str, np.ndarray]:
@@ -190,5 +180,5 @@ def expected(group: str) -> Mapping[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    found = {f"{group}: {case}": row for group in GROUPS for case, row in evaluate(group).items()}
+    found = {f"{group}: {case}": row for group in GROUPS for case, row in results(group).items()}
     np.savez(sys.argv[1], **found)

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from jitopt_kernels import formulas
 
-from tests.kernels.formula_cases import GROUPS, evaluate, expected
+from tests.kernels.formula_cases import GROUPS, expected, results
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, np.ndarray]:
-    return {f"{group}: {case}": row for group in GROUPS for case, row in evaluate(group).items()}
+    return {f"{group}: {case}": row for group in GROUPS for case, row in results(group).items()}
 
 
 @pytest.fixture(scope="module")

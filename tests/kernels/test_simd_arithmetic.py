@@ -6,88 +6,47 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitopt_kernels.simd import DTYPES, divide, isinf, isnan, load, quotient, remainder, store
+from jitopt_kernels.simd import DTYPES, quotient, remainder
 from numba import njit
 from numba.core.errors import TypingError
 
-from tests.kernels.registers import FLOATS, INTEGERS, LANES, mapped, mapped2, special_floats, special_integers
+from tests.kernels.registers import FLOATS, INTEGERS, evaluate, special_floats, special_integers
 
 QUIET: dict[str, Any] = {"all": "ignore"}
 
 
-def _table(name: str, count: int, rows: list[np.ndarray], kernel: Any, *arrays: np.ndarray) -> None:
-    """Run a kernel that stores one row after another, and compare the rows bit by bit (any NaN equals any NaN)."""
-    got = np.empty((len(rows), count), name)
-    kernel(*(array.ctypes.data for array in arrays), got.ctypes.data, count)
-    for i, row in enumerate(rows):
-        np.testing.assert_array_equal(got[i], row.astype(name), err_msg=f"row {i}")
+@njit
+def in_place(x: Any, y: Any) -> Any:
+    """(x + y) * 3 by statements that look like changes of x."""
+    z = x
+    z += y
+    z *= 3
+    return z
 
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_float_operators(name: str) -> None:
-    size = DTYPES[name].size
-
-    @njit(error_model="numpy")
-    def kernel(a: int, b: int, y: int, count: int) -> None:
-        row = count * size
-        for i in range(0, row, LANES * size):
-            p, q = load(a + i, name, LANES), load(b + i, name, LANES)
-            store(y + i, p + q)
-            store(y + i + row, p - q)
-            store(y + i + 2 * row, p * q)
-            store(y + i + 3 * row, p / q)
-            store(y + i + 4 * row, divide(p, q))
-            store(y + i + 5 * row, -p)
-            store(y + i + 6 * row, p + 1)
-            store(y + i + 7 * row, 2.5 - p)
-            store(y + i + 8 * row, p * np.float32(0.5))
-            store(y + i + 9 * row, 1 / p)
-            x = p
-            x += q
-            x *= 3
-            store(y + i + 10 * row, x)
-
+    cases = ["x + y", "x - y", "x * y", "x / y", "divide(x, y)", "-x", "x + 1", "2.5 - x", "x * f32(0.5)", "1 / x"]
     a, b = special_floats(name), special_floats(name)[::-1].copy()
     with np.errstate(**QUIET):
-        rows = [a + b, a - b, a * b, a / b, a / b, -a, a + 1, a.dtype.type(2.5) - a, a / 2, 1 / a, (a + b) * 3]
-    _table(name, len(a), rows, kernel, a, b)
+        want = [a + b, a - b, a * b, a / b, a / b, -a, a + 1, a.dtype.type(2.5) - a, a / 2, 1 / a, (a + b) * 3]
+    rows = evaluate([*cases, "in_place(x, y)"], a, b, names={"in_place": in_place})
+    np.testing.assert_array_equal(rows, want)
 
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integer_operators_wrap_and_never_trap(name: str) -> None:
-    size = DTYPES[name].size
-
-    @njit(error_model="numpy")
-    def kernel(a: int, b: int, y: int, count: int) -> None:
-        row = count * size
-        for i in range(0, row, LANES * size):
-            p, q = load(a + i, name, LANES), load(b + i, name, LANES)
-            store(y + i, p + q)
-            store(y + i + row, p - q)
-            store(y + i + 2 * row, p * q)
-            store(y + i + 3 * row, p // q)
-            store(y + i + 4 * row, p % q)
-            store(y + i + 5 * row, quotient(p, q))
-            store(y + i + 6 * row, remainder(p, q))
-            store(y + i + 7 * row, p & q)
-            store(y + i + 8 * row, p | q)
-            store(y + i + 9 * row, p ^ q)
-            store(y + i + 10 * row, ~p)
-            store(y + i + 11 * row, -p)
-            store(y + i + 12 * row, p // 7)
-            store(y + i + 13 * row, 100 % q)
-            store(y + i + 14 * row, divide(p, 3))
-
+    cases = ["x + y", "x - y", "x * y", "x // y", "x % y", "quotient(x, y)", "remainder(x, y)", "x & y", "x | y"]
+    cases += ["x ^ y", "~x", "-x", "x // 7", "100 % y", "divide(x, 3)"]
     a = special_integers(name)
     b = np.resize(np.concatenate([np.arange(-9 if name[0] == "i" else 0, 10).astype(name), a[::3]]), len(a))
     with np.errstate(**QUIET):
-        floor, modulo = a // b, a % b
-        truncated = np.array([_truncated(int(p), int(q)) for p, q in zip(a, b, strict=True)], object)
-        wrapped = np.array([int(v) & (2 ** (8 * size) - 1) for v in truncated], np.uint64).astype(name)
-        left = (a - wrapped * np.where(b == 0, 1, b)).astype(name)
-        rows = [a + b, a - b, a * b, floor, modulo, wrapped, left, a & b, a | b, a ^ b, ~a, -a, a // 7]
-        rows += [a.dtype.type(100) % b, np.array([_truncated(int(v), 3) for v in a]).astype(name)]
-    _table(name, len(a), rows, kernel, a, b)
+        truncated = [_truncated(int(p), int(q)) for p, q in zip(a, b, strict=True)]
+        wrapped = np.array([v & (2 ** DTYPES[name].bits - 1) for v in truncated], np.uint64).astype(name)
+        left = (a - wrapped * np.where(b == 0, np.ones_like(b), b)).astype(name)
+        want = [a + b, a - b, a * b, a // b, a % b, wrapped, left, a & b, a | b, a ^ b, ~a, -a, a // 7]
+        want += [a.dtype.type(100) % b, np.array([_truncated(int(v), 3) for v in a]).astype(name)]
+    np.testing.assert_array_equal(evaluate(cases, a, b), want)
     np.testing.assert_array_equal(quotient(a, b), wrapped)
     np.testing.assert_array_equal(remainder(a, b), left)
 
@@ -107,63 +66,45 @@ def test_shifts_by_any_count(name: str) -> None:
     if name[0] == "i":
         counts[::5] = -1
     outside = (counts < 0) | (counts >= bits)
-    counts_in = np.where(outside, 0, counts).astype(name)
-    left = np.where(outside, 0, a << counts_in)
-    right = np.where(outside, np.where(a < 0, -1, 0).astype(name), a >> counts_in)
-    np.testing.assert_array_equal(mapped2(njit(lambda p, q: p << q), name)(a, counts), left.astype(name))
-    np.testing.assert_array_equal(mapped2(njit(lambda p, q: p >> q), name)(a, counts), right)
+    inside = np.where(outside, 0, counts).astype(name)
+    left = np.where(outside, np.zeros_like(a), a << inside)
+    right = np.where(outside, np.where(a < 0, -1, 0).astype(name), a >> inside)
+    np.testing.assert_array_equal(evaluate(["x << y", "x >> y"], a, counts), [left, right])
 
 
 @pytest.mark.parametrize("name", [*FLOATS, *INTEGERS])
 def test_comparisons(name: str) -> None:
-    size = DTYPES[name].size
-
-    @njit(error_model="numpy")
-    def kernel(a: int, b: int, y: int, count: int) -> None:
-        for i in range(0, count, LANES):
-            p, q = load(a + i * size, name, LANES), load(b + i * size, name, LANES)
-            store(y + i, p < q)
-            store(y + i + count, p <= q)
-            store(y + i + 2 * count, p > q)
-            store(y + i + 3 * count, p >= q)
-            store(y + i + 4 * count, p == q)
-            store(y + i + 5 * count, p != q)
-            store(y + i + 6 * count, 3 < p)  # noqa: SIM300
-            store(y + i + 7 * count, (p < q) & (p != 0) | ~(p == 5) ^ (q > 1))
-
+    cases = [
+        "x < y",
+        "x <= y",
+        "x > y",
+        "x >= y",
+        "x == y",
+        "x != y",
+        "3 < x",
+        "(x < y) & (x != 0) | ~(x == 5) ^ (y > 1)",
+    ]
     a = special_floats(name) if name in FLOATS else special_integers(name)
     b = np.where(np.arange(len(a)) % 3 == 0, a, np.roll(a, 5))
-    rows = [a < b, a <= b, a > b, a >= b, a == b, a != b, a > 3, (a < b) & (a != 0) | ~(a == 5) ^ (b > 1)]
-    _table("bool", len(a), rows, kernel, a, b)
+    want = [a < b, a <= b, a > b, a >= b, a == b, a != b, a > 3, (a < b) & (a != 0) | ~(a == 5) ^ (b > 1)]
+    np.testing.assert_array_equal(evaluate(cases, a, b, "bool"), want)
 
 
 def test_masks_are_compared_and_combined() -> None:
     random = np.random.default_rng(0)
     a, b = (random.integers(0, 2, 64).astype(bool) for _ in range(2))
-    cases = {
-        "and": (njit(lambda p, q: p & q), a & b),
-        "or": (njit(lambda p, q: p | q), a | b),
-        "xor": (njit(lambda p, q: p ^ q), a ^ b),
-        "equal": (njit(lambda p, q: p == q), a == b),
-        "different": (njit(lambda p, q: p != q), a != b),
-        "constant": (njit(lambda p, q: (p & True) | False), a),
-    }
-    for name, (function, want) in cases.items():
-        np.testing.assert_array_equal(mapped2(function, "bool")(a, b), want, err_msg=name)
+    rows = evaluate(["x & y", "x | y", "x ^ y", "x == y", "x != y", "(x & True) | False", "~x"], a, b)
+    np.testing.assert_array_equal(rows, [a & b, a | b, a ^ b, a == b, a != b, a, ~a])
 
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_classes_of_floats(name: str) -> None:
     x = special_floats(name)
-    np.testing.assert_array_equal(mapped(isnan, name, "bool")(x), np.isnan(x))
-    np.testing.assert_array_equal(mapped(isinf, name, "bool")(x), np.isinf(x))
+    np.testing.assert_array_equal(evaluate(["isnan(x)", "isinf(x)"], x, x, "bool"), [np.isnan(x), np.isinf(x)])
 
 
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: x + 0.5, lambda x: x / x, lambda x: x + True, lambda x: x < 1.5],
-    ids=["float", "/", "bool", "<"],
-)
-def test_what_has_no_meaning_is_refused(function: Any) -> None:
+@pytest.mark.parametrize("expression", ["x + 0.5", "x < 1.5", "x + True", "x / x", "x + select(x > 0, 1.5, 2.5)"])
+def test_what_has_no_meaning_for_integers_is_refused(expression: str) -> None:
+    x = np.zeros(8, np.int32)
     with pytest.raises(TypingError):
-        mapped(njit(function), "int32")(np.zeros(8, np.int32))
+        evaluate([expression], x, x)
