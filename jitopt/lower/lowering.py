@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jitopt.errors import UnsupportedOperator
+from jitopt.ir.clone import isolate
 from jitopt.ir.dims import product
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import TensorType
@@ -139,7 +140,8 @@ def _host_step(node: Node, context: Context) -> HostStep:
         context.place(value, Address(Buffer(value.name, HOST, size, type=tensor)))
     captures = tuple(b for v in node.captures if (b := buffer(v)) is not None)
     reason = refusal_of(node) if template_of(node) is None else ""
-    return HostStep(node, tuple(map(buffer, node.inputs)), captures, tuple(map(buffer, node.outputs)), reason)
+    alone = isolate(node).nodes[0]
+    return HostStep(alone, tuple(map(buffer, node.inputs)), captures, tuple(map(buffer, node.outputs)), reason)
 
 
 def _outputs(graph: Graph, context: Context) -> list[Port]:

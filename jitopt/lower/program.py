@@ -93,7 +93,11 @@ class Step:
 
 @dataclass(eq=False, slots=True)
 class HostStep:
-    """A node run by its NumPy reference between segments."""
+    """A node run by its NumPy reference between segments.
+
+    The node stands in a graph of its own (`ir.clone.isolate`); the buffers are those of its inputs, captures and
+    outputs, in their order.
+    """
 
     node: Node
     inputs: tuple[Buffer | None, ...]

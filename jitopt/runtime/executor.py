@@ -62,8 +62,7 @@ class Executor:
         self.planner, self.max_memory = planner, max_memory
         self._frames: OrderedDict[tuple[Any, ...], Frame] = OrderedDict()
         self._lock = threading.Lock()
-        hosts = program.host_steps
-        self._interpreter = Interpreter(hosts[0].node.graph, find) if hosts else None
+        self._interpreters = {step: Interpreter(step.node.graph, find) for step in program.host_steps}
 
     def like(self, program: Program, kernels: Mapping[KernelSpec, int]) -> Executor:
         """An executor of another program under this one's settings."""
@@ -146,9 +145,8 @@ class Executor:
             if isinstance(part, Segment):
                 self._run_segment(frame, index, arrays, options, times)
             else:
-                assert self._interpreter is not None
                 start = time.perf_counter()
-                found = run_host_step(part, arrays, frame.environment, self._interpreter)
+                found = run_host_step(part, arrays, frame.environment, self._interpreters[part])
                 if times is not None:
                     times.steps.append((part, time.perf_counter() - start))
                 if found:
@@ -186,9 +184,15 @@ class Executor:
             raise RunCancelled("the run was ended by its options", model=self.program.name)
 
     def _allocate(self, buffer: Buffer, environment: Environment) -> Any:
+        """An array for what a segment writes: a result in its port's shape, else flat, as large as the buffer is.
+
+        (A value in a blocked layout is larger than its logical shape says.)
+        """
         port = next((p for p in self.program.outputs if p.buffer is buffer), None)
         tensor = buffer.type if port is None else port.type
-        assert isinstance(tensor, TensorType) and tensor.shape is not None and tensor.dtype.numpy is not None
+        assert isinstance(tensor, TensorType) and tensor.dtype.numpy is not None
+        if port is None or tensor.shape is None:
+            return np.empty(environment(buffer.size) // tensor.dtype.itemsize, tensor.dtype.numpy)
         return np.empty(environment.shape(tensor.shape), tensor.dtype.numpy)
 
     def _result(
