@@ -38,7 +38,7 @@ MOST_INLINE = 16
 
 def print_graph(graph: Graph) -> str:
     """The graph's text, ending in a newline; `blobs(graph)` holds the arrays it refers to."""
-    return "\n".join(_graph_lines(graph)) + "\n"
+    return "\n".join(graph_lines(graph)) + "\n"
 
 
 def blobs(graph: Graph) -> dict[str, Array]:
@@ -62,13 +62,14 @@ def is_inline(array: Array) -> bool:
     return array.size <= MOST_INLINE or array.dtype.kind in "OUS"
 
 
-def _graph_lines(graph: Graph) -> list[str]:
+def graph_lines(graph: Graph) -> list[str]:
+    """The lines of the graph's text, for texts that hold graphs."""
     lines = [f"graph {quote(graph.name)} {{"]
     if graph.metadata != Metadata():
-        lines.append(f"  metadata {{{_metadata_text(graph.metadata)}}}")
+        lines.append(f"  metadata {{{metadata_text(graph.metadata)}}}")
     lines += [f"  input {_definition(v)}" for v in graph.inputs]
     lines += [f"  capture {_definition(v)}" for v in graph.captures]
-    lines += [f"  constant {_definition(v)} = {_data_text(v.constant, v.dtype)}" for v in graph.constants]
+    lines += [f"  constant {_definition(v)} = {data_text(v.constant, v.dtype)}" for v in graph.constants]
     for node in graph:
         lines += [f"  {line}" for line in _node_lines(node)]
     lines += [f"  output {marked('%', v.name)}" for v in graph.outputs]
@@ -86,12 +87,14 @@ def _definition(value: Value) -> str:
     return text
 
 
-def _data_text(array: Array | None, dtype: DType) -> str:
+def data_text(array: Array | None, dtype: DType) -> str:
+    """An array's elements, or under which digest they are to be found."""
     assert array is not None
     return array_text(array, dtype) if is_inline(array) else f"blob {quote(digest(array))}"
 
 
-def _metadata_text(metadata: Metadata) -> str:
+def metadata_text(metadata: Metadata) -> str:
+    """What stands between the braces of `metadata {...}`."""
     fields = [
         f"{name} = {quote(getattr(metadata, name))}"
         for name in ("producer_name", "producer_version", "domain", "description")
@@ -124,13 +127,13 @@ def _node_lines(node: Node) -> list[str]:
 
 
 def _attribute_lines(value: Any) -> list[str]:
-    return _graph_lines(value) if isinstance(value, Graph) else [_attribute_text(value)]
+    return graph_lines(value) if isinstance(value, Graph) else [_attribute_text(value)]
 
 
 def _attribute_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         dtype = element_type(value)
-        return f"tensor {type_text(tensor(dtype, value.shape))} {_data_text(value, dtype)}"
+        return f"tensor {type_text(tensor(dtype, value.shape))} {data_text(value, dtype)}"
     if isinstance(value, (TensorType, SequenceType, OptionalType)):
         return f"type {type_text(value)}"
     if isinstance(value, (list, tuple)):

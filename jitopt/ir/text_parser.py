@@ -12,7 +12,7 @@ import numpy as np
 from jitopt.ir.graph import Graph, Layout, Metadata, Value
 from jitopt.ir.lexer import Cursor, Token
 from jitopt.ir.literals import parse_array, parse_float
-from jitopt.ir.storage import holds
+from jitopt.ir.storage import holds, storage
 from jitopt.ir.text_dims import parse_dim, parse_int, parse_type
 from jitopt.ir.types import TensorType
 
@@ -25,7 +25,7 @@ def parse_graph(text: str, constants: Mapping[str, Array] | None = None) -> Grap
     List attributes become tuples. Raises ModelError with line and column for malformed text, an undefined or a
     doubly defined value, an array that `constants` lacks or that does not fit its type.
     """
-    parser = _Parser(Cursor(text), constants or {})
+    parser = GraphParser(Cursor(text), constants or {})
     try:
         graph = parser.graph()
     except RecursionError:
@@ -35,7 +35,9 @@ def parse_graph(text: str, constants: Mapping[str, Array] | None = None) -> Grap
     return graph
 
 
-class _Parser:
+class GraphParser:
+    """Reads graphs and their parts from a cursor; `constants` holds large arrays by digest."""
+
     def __init__(self, cursor: Cursor, constants: Mapping[str, Array]) -> None:
         self.cursor, self.constants = cursor, constants
 
@@ -46,7 +48,7 @@ class _Parser:
         cursor.expect("{")
         while not cursor.accept("}"):
             if cursor.accept("metadata"):
-                graph.metadata = self._metadata()
+                graph.metadata = self.metadata()
             elif cursor.accept("input"):
                 graph.inputs.append(self._define(graph, values))
             elif cursor.accept("capture"):
@@ -54,7 +56,7 @@ class _Parser:
             elif cursor.accept("constant"):
                 value = self._define(graph, values)
                 cursor.expect("=")
-                value.constant = self._data(value.type, f"constant '{value.name}'")
+                value.constant = self.data(value.type, f"constant '{value.name}'")
             elif cursor.accept("output"):
                 graph.outputs.append(self._use(values))
             elif cursor.peek.kind == "value":
@@ -108,7 +110,8 @@ class _Parser:
             raise self.cursor.error(f"value '{name}' is not defined before its use", at)
         return values[name]
 
-    def _data(self, type: Any, what: str) -> Array:
+    def data(self, type: Any, what: str) -> Array:
+        """The array of that tensor type whose elements, or whose digest, come next; `what` names it in errors."""
         cursor, start = self.cursor, self.cursor.peek.at
         if not isinstance(type, TensorType) or not type.is_static or type.shape is None:
             raise cursor.error(f"{what} needs a tensor type of known extents", start)
@@ -119,10 +122,14 @@ class _Parser:
         array = self.constants.get(digest)
         if array is None:
             raise cursor.error(f"{what} is the array {digest}, which `constants` does not hold", start)
-        if not holds(array, type.dtype) or array.shape != shape:
+        if holds(array, type.dtype) and array.shape == shape:
+            return array
+        kind = storage(type.dtype)
+        if array.nbytes != math.prod(shape) * kind.itemsize or kind.hasobject or array.dtype.hasobject:
             found = f"{array.dtype}{list(array.shape)}"
             raise cursor.error(f"{what} is {type}, but the array {digest} is {found}", start)
-        return array
+        # A digest covers bytes alone: arrays of zeros, for one, share theirs across shapes and element types.
+        return np.ascontiguousarray(array).reshape(-1).view(kind).reshape(shape)
 
     # nodes ------------------------------------------------------------------------------------------------------
     def _node(self, graph: Graph, values: dict[str, Value]) -> None:
@@ -172,7 +179,7 @@ class _Parser:
         if cursor.at("graph"):
             return self.graph()
         if cursor.accept("tensor"):
-            return self._data(parse_type(cursor), "the attribute")
+            return self.data(parse_type(cursor), "the attribute")
         if cursor.accept("type"):
             return parse_type(cursor)
         if cursor.accept("["):
@@ -205,7 +212,8 @@ class _Parser:
         value = float(parse_float(cursor))
         return -value if negative else value
 
-    def _metadata(self) -> Metadata:
+    def metadata(self) -> Metadata:
+        """Metadata between braces."""
         fields: dict[str, Any] = {}
         self.cursor.expect("{")
         while not self.cursor.accept("}"):

@@ -156,12 +156,22 @@ def test_malformed_text(text: str, message: str) -> None:
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     array = np.zeros(99, np.float32)
-    text = f'graph "g" {{ constant %c: float32[9, 11] = blob "{digest(array)}" output %c }}'
+    text = f'graph "g" {{ constant %c: float32[9, 12] = blob "{digest(array)}" output %c }}'
     with pytest.raises(
-        ModelError, match=r"constant 'c' is float32\[9, 11\], but the array sha256:\w+ is float32\[99\]"
+        ModelError, match=r"constant 'c' is float32\[9, 12\], but the array sha256:\w+ is float32\[99\]"
     ):
         parse_graph(text, {digest(array): array})
-    parse_graph(text, {digest(array): array.reshape(9, 11)})
+
+
+def test_arrays_of_equal_bytes_share_a_digest_across_shapes_and_types() -> None:
+    graph = Graph("zeros")
+    for index, array in enumerate((np.zeros((3, 7), np.float32), np.zeros(21, np.int32), np.zeros((7, 3), np.float32))):
+        graph.output(graph.constant(array, f"c{index}"))
+    assert len(blobs(graph)) == 1
+    again = parse_graph(print_graph(graph), blobs(graph))
+    for before, after in zip(graph.outputs, again.outputs, strict=True):
+        assert before.constant is not None and after.constant is not None
+        assert after.constant.dtype == before.constant.dtype and after.constant.shape == before.constant.shape
 
 
 def test_damaged_text_is_read_or_refused() -> None:
