@@ -13,6 +13,7 @@ from jitopt.ir.graph import Graph
 from jitopt.model import ModelOptions, compile_model, select_outputs
 from jitopt.passes.optimize import GELUS, PRECISIONS, OptimizeReport
 from jitopt.passes.optimize import optimize as optimize_graph
+from jitopt.runtime.driver import driver
 from jitopt.runtime.executor import Executor
 from jitopt.session import Session
 
@@ -70,11 +71,13 @@ def compile(
     if max_memory is None:
         available = memory_limit()
         max_memory = None if available is None else int(available * MEMORY_SHARE)
+    chosen = choose_target(target)
+    disk = Cache.default() if cache else None
     graph = clone(model) if isinstance(model, Graph) else load_graph(model)
     if outputs is not None:
         select_outputs(graph, outputs)
-    options = ModelOptions(choose_target(target), precision, gelu, optimize, tuple(disable), max_memory)
-    disk = Cache.default() if cache else None
+    options = ModelOptions(chosen, precision, gelu, optimize, tuple(disable), max_memory)
+    driver(disk)
     compiled = compile_model(clone(graph), options, cache=disk, progress=progress)
     threads = num_threads or cpu_allowance().count
     executor = Executor(

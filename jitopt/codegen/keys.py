@@ -6,7 +6,7 @@ import ast
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -23,8 +23,10 @@ def kernel_key(text: str, target: Target) -> str:
     Covers the module text, the sources of the parts of `jitopt_kernels` it imports, of the emitter, the versions of
     Numba and llvmlite (read without importing them), and the CPU name and features compiled for.
     """
-    library = [_source(name) for name in library_modules(text)]
-    return digest([text.encode(), *library, toolchain_digest().encode(), target.cpu.encode(), target.features.encode()])
+    library = _library_digest(frozenset(_imports(text.encode(), "")))
+    return digest(
+        [text.encode(), library.encode(), toolchain_digest().encode(), target.cpu.encode(), target.features.encode()]
+    )
 
 
 def digest(parts: Sequence[bytes]) -> str:
@@ -56,10 +58,15 @@ def _numba_version() -> bytes:
     return metadata.version("numba").encode()
 
 
-def library_modules(text: str) -> list[str]:
-    """Modules of the kernel library that a module text imports, directly or through others, sorted."""
+@functools.cache
+def _library_digest(imported: frozenset[str]) -> str:
+    return digest([_source(name) for name in library_modules(imported)])
+
+
+def library_modules(imported: Iterable[str]) -> list[str]:
+    """The named modules of the kernel library and those they import, directly or through others, sorted."""
     found: set[str] = set()
-    waiting = _imports(text.encode(), "")
+    waiting = set(imported)
     while waiting:
         name = waiting.pop()
         if name not in found:
