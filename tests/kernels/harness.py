@@ -21,7 +21,7 @@ def address(array: Any) -> int:
 
 def caller(template: Any) -> Callable[..., None]:
     """call(words, operands, nthreads): run every share of a template, one after the other, last thread first."""
-    count = len(inspect.signature(template.py_func).parameters) - 3
+    count = len(inspect.signature(getattr(template, "py_func", template)).parameters) - 3
     words_ = ", ".join(f"words[{i}]" for i in range(count))
     names = {"template": template}
     exec(f"def share_of(words, operands, tid, nthreads): template({words_}, operands, tid, nthreads)", names)

@@ -72,7 +72,8 @@ def test_groups_do_not_meet() -> None:
     case = CASES[2]
     x, w, bias = data(case)
     x[0, 5] = np.inf
-    y = run(case, x, w, bias)[0]
+    with np.errstate(invalid="ignore"):  # with the JIT off
+        y = run(case, x, w, bias)[0]
     assert np.isfinite(y[:4]).all()
     assert np.isfinite(y[8:]).all()
     assert not np.isfinite(y[4:8]).all()
