@@ -164,11 +164,12 @@ def operands(group: str) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def results(group: str) -> dict[str, np.ndarray]:
-    """What every expression of a group gives."""
+def results(group: str, scalars: bool = False) -> dict[str, np.ndarray]:
+    """What every expression of a group gives on registers, or on one element after another."""
     cases, _, target = GROUPS[group]
     with np.errstate(all="ignore"):
-        return dict(zip(cases, evaluate(list(cases), *operands(group), target, vars(formulas)), strict=True))
+        rows = evaluate(list(cases), *operands(group), target, vars(formulas), scalars)
+    return dict(zip(cases, rows, strict=True))
 
 
 def expected(group: str) -> Mapping[str, np.ndarray]:

@@ -55,18 +55,26 @@ def mapped2(function: Any, source: str, result: str = "", lanes: int = LANES) ->
 
 
 def evaluate(
-    expressions: Sequence[str], x: np.ndarray, y: np.ndarray, result: str = "", names: Mapping[str, Any] | None = None
+    expressions: Sequence[str],
+    x: np.ndarray,
+    y: np.ndarray,
+    result: str = "",
+    names: Mapping[str, Any] | None = None,
+    scalars: bool = False,
 ) -> np.ndarray:
     """Rows of what each expression of registers x and y gives, all in one kernel (compiling one costs 0.1 s).
 
     Expressions may use every public name of simd, `f32` and `names`; their results have dtype `result` (x's if "").
+    With `scalars`, x and y are one element each.
     """
-    target, count = result or x.dtype.name, len(x)
+    target, count, step = result or x.dtype.name, len(x), 1 if scalars else LANES
     row = count * DTYPES[target].size
-    text = ["def kernel(x_, y_, out):", f"    for i in range(0, {count}, {LANES}):"]
-    text += [f"        {v} = load({v}_ + i * {x.itemsize}, {x.dtype.name!r}, {LANES})" for v in "xy"]
+    text = ["def kernel(x_, y_, out):", f"    for i in range(0, {count}, {step}):"]
+    load_one = "load_scalar({0}, {1!r})" if scalars else "load({0}, {1!r}, {2})"
+    text += [f"        {v} = " + load_one.format(f"{v}_ + i * {x.itemsize}", x.dtype.name, LANES) for v in "xy"]
     where = f"i * {DTYPES[target].size}"
-    text += [f"        store(out + {k * row} + {where}, {expression})" for k, expression in enumerate(expressions)]
+    put = "store_scalar" if scalars else "store"
+    text += [f"        {put}(out + {k * row} + {where}, {expression})" for k, expression in enumerate(expressions)]
     space: dict[str, Any] = {**vars(simd), "f32": np.float32, **(names or {})}
     exec("\n".join(text), space)
     rows = np.empty((len(expressions), count), target)

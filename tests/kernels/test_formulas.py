@@ -56,6 +56,12 @@ def test_python_gives_what_compiled_code_gives(
             np.testing.assert_array_equal(got, compiled[case], err_msg=case)
 
 
+@pytest.mark.parametrize("group", ["floats", "truths"])
+def test_scalars_give_what_registers_give(group: str, compiled: dict[str, np.ndarray]) -> None:
+    for case, got in results(group, scalars=True).items():
+        np.testing.assert_array_equal(got, compiled[f"{group}: {case}"], err_msg=case)
+
+
 def test_every_formula_has_a_case() -> None:
     used = {name for cases, _, _ in GROUPS.values() for case in cases for name in re.findall(r"\w+(?=\()", case)}
     assert set(formulas.__all__) <= used
