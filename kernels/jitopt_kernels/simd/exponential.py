@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .binding import inlined
+from .binding import inlined, spliced
 from .elementwise import absolute, copysign, fma, select
 from .floatbits import ROUNDER, polynomial, power_of_two, rounded_integer
 
@@ -35,7 +35,7 @@ _tanh_tail = polynomial(
 )
 
 
-@inlined
+@spliced
 def exp_reduced(x: Any) -> Any:
     """(y, k) with exp(x) = y * 2**k, 0.7 < y < 1.42 and k an int32, for |x| < 2**21."""
     t = fma(x, LOG2_E, ROUNDER)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .binding import inlined
+from .binding import inlined, spliced
 from .elementwise import absolute, bitcast, convert, fma, maximum, select
 from .exponential import HALF, LN2_HIGH, LN2_LOW, ONE, ZERO
 from .floatbits import MANTISSA_BITS, polynomial, power_of_two
@@ -35,7 +35,7 @@ _log_tail = polynomial(
 )
 
 
-@inlined
+@spliced
 def _log_sum(f: Any, e: Any) -> Any:
     """log((1 + f) * 2**e) for f in [sqrt(1/2) - 1, sqrt(2) - 1] and e a float32 that holds an integer."""
     square = f * f
@@ -43,7 +43,7 @@ def _log_sum(f: Any, e: Any) -> Any:
     return fma(e, LN2_HIGH, fma(-HALF, square, tail) + f)
 
 
-@inlined
+@spliced
 def _log_limits(x: Any, y: Any) -> Any:
     """y where x is positive and finite, else the limits of log(x): -inf at 0, NaN below, x at infinity and NaN."""
     y = select(x < _INFINITY, y, x)

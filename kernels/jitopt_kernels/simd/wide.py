@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .binding import inlined
+from .binding import inlined, spliced
 from .elementwise import absolute, bitcast, copysign, select
 from .floatbits import polynomial
 
@@ -83,7 +83,7 @@ def log_wide(x: Any) -> Any:
     return _log_sum(bitcast((bits & _MANTISSA_BITS) + _SQRT_HALF_BITS, "float64") - 1.0, bits >> MANTISSA)
 
 
-@inlined
+@spliced
 def _log_sum(f: Any, exponent: Any) -> Any:
     """log((1 + f) * 2**exponent) by log(1 + f) = 2 artanh(f / (2 + f))."""
     whole = bitcast(exponent + ROUNDER_BITS, "float64") - ROUNDER
