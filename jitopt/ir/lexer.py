@@ -87,6 +87,11 @@ class Cursor:
         """Whether the next token is one of these, as a name or punctuation."""
         return self.peek.text in texts and self.peek.kind in ("name", "punct")
 
+    def before(self, text: str) -> bool:
+        """Whether this punctuation follows the next token, as it does a call's name."""
+        after = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+        return after.kind == "punct" and after.text == text
+
     def accept(self, text: str) -> bool:
         """Take the next token if it is this one."""
         if self.at(text):

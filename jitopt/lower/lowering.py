@@ -67,8 +67,7 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
         size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
         tensor = value.type if isinstance(value.type, TensorType) else None
         context.place(value, Address(Buffer(value.name, INPUT, size, type=tensor)))
-    unseen = invisible_transposes(graph) if groupings else set()
-    aside = {n for n in graph if is_shape_only(n) or is_view(n)} | unseen
+    aside, unseen = _set_aside(graph, groupings)
     groups = form_groups(graph, groupings, skip=aside, through=unseen)
     grouped = {n for g in groups for n in g.nodes}
     hosts = [n for n in graph if n not in aside and n not in grouped]
@@ -92,6 +91,18 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
     outputs = _outputs(graph, context)
     _assign_kinds(parts, outputs)
     return Program(graph.name, target.name, ports, outputs, parts, graph.metadata)
+
+
+def groups_of(graph: Graph, groupings: Iterable[str] = GROUPINGS) -> list[Group]:
+    """The groups that `lower` makes kernels of."""
+    aside, unseen = _set_aside(graph, groupings)
+    return form_groups(graph, groupings, skip=aside, through=unseen)
+
+
+def _set_aside(graph: Graph, groupings: Iterable[str]) -> tuple[set[Node], set[Node]]:
+    """Nodes that nothing has to run for, and the transposes among them that their readers look through."""
+    unseen = invisible_transposes(graph) if groupings else set()
+    return {n for n in graph if is_shape_only(n) or is_view(n)} | unseen, unseen
 
 
 def _schedule(graph: Graph, groups: list[Group], hosts: list[Node], aside: set[Node]) -> list[Group | Node]:

@@ -1,0 +1,75 @@
+"""The small model whose every level is kept in files: graph, optimised graph, groups, program, plan, kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from jitopt_kernels.targets import TARGETS, Target
+
+from jitopt.ir.clone import clone
+from jitopt.ir.dims import symbol
+from jitopt.ir.graph import Graph
+from jitopt.lower.groups import Group
+from jitopt.lower.layout import assign_layouts
+from jitopt.lower.lowering import groups_of, lower
+from jitopt.lower.program import Program
+from jitopt.passes.infer import infer
+from jitopt.passes.optimize import optimize
+
+
+def small_model() -> Graph:
+    """Conv, BatchNormalization, Relu, GlobalAveragePool, Gemm, Gelu, Softmax on [n, 3, 8, 8].
+
+    The numbers are exact in float32 under every order of evaluation the passes may choose.
+    """
+    graph = Graph("small")
+    x = graph.input("image", "float32", (symbol("n"), 3, 8, 8))
+    weights = graph.constant(_steps(12, 3, 3, 3), "conv.weight")
+    y = graph.add("Conv", [x, weights], name="conv", pads=(1, 1, 1, 1))
+    # Variance plus epsilon is 1/4: a power of two, so folding divides exactly.
+    ones, quarter = np.ones(12, np.float32), np.full(12, 0.25 - 2.0**-10, np.float32)
+    norm = [graph.constant(a, f"bn.{n}") for n, a in (("scale", _steps(12)), ("bias", ones), ("mean", _steps(12)))]
+    y = graph.add("BatchNormalization", [y, *norm, graph.constant(quarter, "bn.var")], name="bn", epsilon=2.0**-10)
+    y = graph.add("Relu", [y], name="relu")
+    y = graph.add("GlobalAveragePool", [y], name="pool")
+    y = graph.add("Flatten", [y], name="flatten")
+    head = [graph.constant(_steps(10, 12), "fc.weight"), graph.constant(_steps(10), "fc.bias")]
+    y = graph.add("Gemm", [y, *head], name="fc", transB=1)
+    y = graph.add("Gelu", [y], name="gelu")
+    graph.output(graph.add("Softmax", [y], name="softmax", axis=-1), "probabilities")
+    infer(graph)
+    return graph
+
+
+def _steps(*shape: int) -> np.ndarray:
+    """Multiples of 1/8 between -1 and 1 in no simple order."""
+    count = int(np.prod(shape))
+    return ((np.arange(count) * 5 % 17 - 8) / 8).astype(np.float32).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The model at each level."""
+
+    graph: Graph
+    optimized: Graph
+    groups: list[Group]
+    program: Program
+
+
+@cache
+def levels(target: str = "avx2") -> Levels:
+    """All levels for a target, by the same steps as `jitopt.compile`; what is returned must not be changed."""
+    graph = small_model()
+    optimized = clone(graph)
+    optimize(optimized)
+    return lowered(graph, optimized, TARGETS[target])
+
+
+def lowered(graph: Graph, optimized: Graph, target: Target) -> Levels:
+    """The levels below an optimised graph, which gets its layouts."""
+    assign_layouts(optimized, target.lanes)
+    infer(optimized)
+    return Levels(graph, optimized, groups_of(optimized), lower(optimized, target))
