@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,13 +14,14 @@ from jitopt.errors import FeedError, ShapeError
 from jitopt.explain import Explanation, Kernel, Memory, kernels_of, memory_of
 from jitopt.fusion import FusionReport, report
 from jitopt.ir.clone import clone
+from jitopt.ir.dims import Expr, symbols
 from jitopt.ir.graph import Graph, Metadata
 from jitopt.ir.types import OptionalType, SequenceType, TensorType, Type
 from jitopt.lower.program import Port
 from jitopt.model import FUSION, REWRITES, CompiledModel, compile_model
 from jitopt.profile import Profile, profile
 from jitopt.runtime.executor import Executor
-from jitopt.runtime.feeds import read_feeds
+from jitopt.runtime.feeds import check_names, read_feeds
 from jitopt.runtime.launch import RunOptions
 
 Array = np.ndarray[Any, Any]
@@ -61,23 +63,31 @@ class Session:
         """Results for the feeds, in the order of `output_names` (None or []: all outputs).
 
         Feeds are arrays of the declared dtype, or lists and numbers that convert. `out` gives arrays to write results
-        into (contiguous, of the right shape and dtype; a sequence in the order of the outputs, or a mapping by name).
-        Results share no memory with each other, the feeds or the model. Raises FeedError, ShapeError, ExecutionError,
-        MemoryLimitError, RunCancelled.
+        into (contiguous, of the right shape and dtype, apart from one another; a sequence in the order of the outputs,
+        or a mapping by name); after an error they hold anything. Results share no memory with each other, the feeds or
+        the model. Raises FeedError, ShapeError, ExecutionError, MemoryLimitError, RunCancelled.
         """
+        if run_options is not None and not isinstance(run_options, RunOptions):
+            raise TypeError(f"run_options must be jitopt.RunOptions, not {type(run_options).__name__}")
         inputs = read_feeds(self._program.inputs, input_feed, self._program.name)
+        if isinstance(output_names, str):
+            output_names = [output_names]
         ports = self._program.outputs if not output_names else [self._port(name) for name in output_names]
-        targets = None if out is None else self._targets(ports, out)
-        return self._executor.run(inputs, ports, targets, run_options)
+        if out is None:
+            return self._executor.run(inputs, ports, None, run_options)
+        targets = self._targets(ports, out)
+        apart = [a.copy() if isinstance(a, np.ndarray) and _overlaps(a, targets) else a for a in inputs]
+        return self._executor.run(apart, ports, targets, run_options)
 
     def bind(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        """Bind input shapes (name -> extents) now, so that the first run with them has nothing to prepare."""
-        stand_ins = {name: np.broadcast_to(np.zeros((), np.uint8), tuple(shape)) for name, shape in shapes.items()}
+        """Bind input shapes (name -> extents) now, so that the first run with them has nothing to prepare.
+
+        Raises FeedError for a missing or unknown input, ShapeError for a shape the model cannot take,
+        MemoryLimitError.
+        """
         ports = self._program.inputs
-        missing = [p.name for p in ports if p.name not in stand_ins]
-        if missing:
-            raise FeedError(f"shapes lack input {missing[0]!r}", model=self._program.name)
-        self._executor.plans([stand_ins[p.name] for p in ports])
+        check_names(ports, shapes, self._program.name, "shape")
+        self._executor.bind([_extents(p.name, shapes[p.name], self._program.name) for p in ports])
 
     def _port(self, name: str) -> Port:
         port = self._by_name.get(name)
@@ -87,18 +97,28 @@ class Session:
         return port
 
     def _targets(self, ports: Sequence[Port], out: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
-        arrays = [out[p.name] for p in ports] if isinstance(out, Mapping) else list(out)
+        """The caller's arrays in the ports' order, checked but for their extents."""
+        model = self._program.name
+        if isinstance(out, Mapping):
+            names = [p.name for p in ports]
+            wrong = [n for n in (*names, *out) if n not in out or n not in names]
+            if wrong:
+                what = "is not among the outputs asked for" if wrong[0] in out else "is missing"
+                raise FeedError(f"out: {wrong[0]!r} {what}", model=model, remedy=f"outputs are {names}")
+            out = [out[name] for name in names]
+        arrays = list(out)
         if len(arrays) != len(ports):
-            raise FeedError(f"out holds {len(arrays)} arrays for {len(ports)} outputs", model=self._program.name)
+            raise FeedError(f"out holds {len(arrays)} arrays for {len(ports)} outputs", model=model)
         for port, array in zip(ports, arrays, strict=True):
             tensor = port.type
-            fits = (
-                isinstance(array, np.ndarray) and isinstance(tensor, TensorType) and array.dtype == tensor.dtype.numpy
-                and array.flags.c_contiguous and array.flags.writeable and tensor.shape is not None
-                and array.ndim == len(tensor.shape)
-            )  # fmt: skip
-            if not fits:
-                raise ShapeError(f"out for {port.name!r} must be a contiguous writable array of {tensor}")
+            fits = isinstance(array, np.ndarray) and isinstance(tensor, TensorType)
+            if not fits or array.dtype != tensor.dtype.numpy or not array.flags.carray:
+                raise FeedError(f"out for {port.name!r} must be a contiguous writable array of {tensor}", model=model)
+            if tensor.shape is not None and array.ndim != len(tensor.shape):
+                raise ShapeError(f"out for {port.name!r} has shape {array.shape}, the result is {tensor}", model=model)
+        for index, array in enumerate(arrays):
+            if _overlaps(array, arrays[:index]):
+                raise FeedError(f"out for {ports[index].name!r} shares memory with another array of out", model=model)
         return arrays
 
     # what was done ----------------------------------------------------------------------------------------------
@@ -129,18 +149,18 @@ class Session:
         Compiles the model again without grouping, and without each kind of rewrite; all are measured interleaved.
         """
         inputs = read_feeds(self._program.inputs, feeds, self._program.name)
-        unfused = self._variant((FUSION,))
-        variants = {name: self._variant(disable) for name, disable in REWRITES.items()}
+        # The models own the code that their executors run: they must live until the report is made.
+        models = {name: self._variant(disable) for name, disable in {FUSION: (FUSION,), **REWRITES}.items()}
+        executors = {name: self._executor.like(m.program, m.addresses()) for name, m in models.items()}
         return report(
-            self._executor, unfused, variants, inputs, nodes=self._model.graph.nodes,
+            self._executor, executors.pop(FUSION), executors, inputs, nodes=self._model.graph.nodes,
             compile_seconds=sum(self._model.seconds.values()), runs=runs,
         )  # fmt: skip
 
-    def _variant(self, disable: tuple[str, ...]) -> Executor:
-        """An executor of the same model with more disabled, under the same limits."""
+    def _variant(self, disable: tuple[str, ...]) -> CompiledModel:
+        """The same model with more disabled."""
         options = replace(self._model.options, disable=(*self._model.options.disable, *disable))
-        other = compile_model(clone(self._source), options, cache=self._cache)
-        return self._executor.like(other.program, other.addresses())
+        return compile_model(clone(self._source), options, cache=self._cache)
 
     # what the model is ------------------------------------------------------------------------------------------
     def get_inputs(self) -> list[NodeArg]:
@@ -148,7 +168,9 @@ class Session:
         return [_node_arg(port) for port in self._program.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
-        return [_node_arg(port) for port in self._program.outputs]
+        """The outputs; extents that are neither numbers nor extents of an input have the names the model gives them."""
+        declared = {value.name: shape_names(value.type) for value in self._source.outputs if value.type is not None}
+        return [_node_arg(port, declared.get(port.name)) for port in self._program.outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
         m: Metadata = self._program.metadata
@@ -162,8 +184,25 @@ class Session:
         return f"<jitopt.Session {self._program.name!r}: {len(self._program.steps)} kernels a run>"
 
 
-def _node_arg(port: Port) -> NodeArg:
-    return NodeArg(port.name, type_name(port.type), shape_names(port.type))
+def _node_arg(port: Port, declared: list[int | str | None] | None = None) -> NodeArg:
+    shape = shape_names(port.type)
+    if shape is not None and declared is not None and len(shape) == len(declared):
+        shape = [d if isinstance(d, int) or not isinstance(n, str) else n for d, n in zip(shape, declared, strict=True)]
+    return NodeArg(port.name, type_name(port.type), shape)
+
+
+def _overlaps(array: Array, others: Sequence[Array]) -> bool:
+    return any(np.may_share_memory(array, other) for other in others)
+
+
+def _extents(name: str, shape: Any, model: str) -> tuple[int, ...]:
+    try:
+        extents = tuple(map(operator.index, shape))
+    except TypeError:
+        raise ShapeError(f"the shape of input {name!r} must be a sequence of integers: {shape!r}", model=model) from None
+    if min(extents, default=0) < 0:
+        raise ShapeError(f"the shape of input {name!r} has a negative extent: {shape!r}", model=model)
+    return extents
 
 
 # Element types under the names ONNX Runtime gives them.
@@ -183,7 +222,12 @@ def shape_names(type: Type) -> list[int | str | None] | None:
     """Extents as ints, names of symbols, None for those without a name."""
     if not isinstance(type, TensorType) or type.shape is None:
         return None
-    return [d if isinstance(d, int) else (None if str(d).startswith("?") else str(d)) for d in type.shape]
+    return [d if isinstance(d, int) else _symbol_name(d) for d in type.shape]
+
+
+def _symbol_name(d: Expr) -> str | None:
+    name = str(d)
+    return name if symbols(d) == {name} and not name.startswith("?") else None
 
 
 __all__ = ["ModelMetadata", "NodeArg", "RunOptions", "Session"]
