@@ -1,0 +1,92 @@
+"""ONNX Runtime beside us, where it is installed: answers to check against, and times taken turn about."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jitopt.api import load_graph
+from jitopt.errors import JitoptError
+from jitopt.ir.graph import Graph
+
+
+def runtime_installed() -> bool:
+    """Whether ONNX Runtime can be imported; it is not imported for the answer."""
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
+def runtime_session(model: str | os.PathLike[str] | Graph, threads: int, *, optimize: bool = True) -> Any:
+    """An onnxruntime.InferenceSession on the CPU for a model's file or graph, silent below errors.
+
+    `optimize=False` switches its graph optimisation off: the reference to check answers against. Raises JitoptError
+    with ONNX Runtime's reason where it takes the model not.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    if not optimize:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    source: str | bytes = model_bytes(model) if isinstance(model, Graph) else os.fspath(model)
+    try:
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no base class of their own
+        raise JitoptError(f"ONNX Runtime does not load the model: {error}") from error
+
+
+def model_bytes(graph: Graph) -> bytes:
+    """The graph as the bytes of an ONNX file."""
+    from jitopt.onnx_io import write_model
+
+    data: bytes = write_model(graph).SerializeToString()
+    return data
+
+
+def reference_answers(model: str | os.PathLike[str] | Graph, feeds: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """Who answered, and all outputs in order: ONNX Runtime without graph optimisation, else the NumPy interpreter."""
+    if runtime_installed():
+        session = runtime_session(model, 1, optimize=False)
+        try:
+            return "ONNX Runtime, graph optimisation off", list(session.run(None, dict(feeds)))
+        except Exception as error:
+            raise JitoptError(f"ONNX Runtime does not run the model: {error}") from error
+    return "NumPy interpreter", interpret(load_graph(model), feeds)
+
+
+def interpret(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
+    """All outputs of the graph in order, by the operators' NumPy references."""
+    from jitopt.ir.clone import clone
+    from jitopt.ir.interpreter import Interpreter
+    from jitopt.ops import find
+    from jitopt.passes.infer import infer
+
+    graph = clone(graph)
+    infer(graph)
+    return list(Interpreter(graph, find).run(feeds).values())
+
+
+def interleaved(
+    calls: Mapping[str, Callable[[], object]], *, runs: int = 30, seconds: float = float("inf"), least: int = 3
+) -> dict[str, float]:
+    """Median seconds of each call over rounds in which every call runs once, after a round to warm up.
+
+    Turn about, so that a machine whose speed drifts favours nobody. Ends after `runs` rounds, or once `seconds` have
+    passed and `least` rounds are done.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    begin = time.perf_counter()
+    for number in range(runs):
+        if number >= least and time.perf_counter() - begin > seconds:
+            break
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in taken.items()}
