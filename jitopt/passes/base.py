@@ -92,7 +92,11 @@ class Pass(ABC):
         return self.name not in context.disable and (self.exactness == "bit-exact" or not context.exact)
 
     def run(self, graph: Graph, context: PassContext) -> PassResult:
-        """Rewrite the graph, typed before and after. Raises PassError where the pass does not keep its promise."""
+        """Rewrite the graph, typed before and after.
+
+        Raises PassError where the pass does not keep its promise, ModelError or ShapeError where what it made known
+        (a folded shape, say) shows that the model's types never fitted.
+        """
         result = PassResult()
         before = fingerprint(graph) if context.check else None
         for inner in list(walk([graph])):
@@ -102,10 +106,14 @@ class Pass(ABC):
         if result.changes:
             try:
                 infer(graph)
-                if context.check:
-                    verify(graph, find)
             except JitoptError as error:
-                raise PassError(f"pass '{self.name}' left a graph that is not valid: {error}") from error
+                error.remedy = error.remedy or f"found after pass '{self.name}'"
+                raise
+            if context.check:
+                try:
+                    verify(graph, find)
+                except JitoptError as error:
+                    raise PassError(f"pass '{self.name}' left a graph that is not valid: {error}") from error
         return result
 
     @abstractmethod

@@ -6,7 +6,7 @@ import difflib
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from jitopt.ir.graph import Graph, walk
@@ -72,7 +72,7 @@ class OptimizeReport:
 
 def optimize(
     graph: Graph, *, precision: str = "default", gelu: str = "exact", disable: Iterable[str] = (), trace: bool = False,
-    check: bool = True, max_memory: int | None = None,
+    check: bool = True, max_memory: int | None = None, observe: Callable[[PassRecord], None] | None = None,
 ) -> OptimizeReport:  # fmt: skip
     """Optimise the graph in place.
 
@@ -82,6 +82,7 @@ def optimize(
     trace       also report why a pass that nearly applied did not
     check       verify the graph after every pass that changed it
     max_memory  bytes that all constants may take once folded
+    observe     called after every run of a pass, while the graph is as the pass left it
 
     Raises ValueError for an unknown option or pass name; ModelError, ShapeError or UnsupportedOperator for a graph
     whose types do not fit.
@@ -89,7 +90,7 @@ def optimize(
     context = _context(precision, gelu, disable, trace, check, max_memory)
     infer(graph)
     report = OptimizeReport(ops_before=count_ops(graph))
-    runner = _Runner(graph, context, report)
+    runner = _Runner(graph, context, report, observe)
     for report.rounds in range(1, ROUNDS + 1):
         before = runner.version
         for _, names in STAGES:
@@ -106,8 +107,10 @@ def optimize(
 class _Runner:
     """Runs passes, skipping one whose last run changed nothing if nothing else has changed since."""
 
-    def __init__(self, graph: Graph, context: PassContext, report: OptimizeReport) -> None:
-        self.graph, self.context, self.report = graph, context, report
+    def __init__(
+        self, graph: Graph, context: PassContext, report: OptimizeReport, observe: Callable[[PassRecord], None] | None
+    ) -> None:
+        self.graph, self.context, self.report, self.observe = graph, context, report, observe
         self.version = 0
         self.clean_at: dict[str, int] = {}
         self.last_firing: tuple[str, ...] = ()
@@ -126,12 +129,13 @@ class _Runner:
         start = time.perf_counter()
         result = rewrite.run(self.graph, self.context)
         seconds = time.perf_counter() - start
-        self.report.records.append(
-            PassRecord(
-                rewrite.name, self.report.rounds, seconds, nodes, count_nodes(self.graph),
-                tuple(result.changes), tuple(result.refusals),
-            )
+        record = PassRecord(
+            rewrite.name, self.report.rounds, seconds, nodes, count_nodes(self.graph),
+            tuple(result.changes), tuple(result.refusals),
         )  # fmt: skip
+        self.report.records.append(record)
+        if self.observe is not None:
+            self.observe(record)
         if result.changes:
             self.version += 1
             return True

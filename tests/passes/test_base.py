@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jitopt.errors import ModelError
 from jitopt.ir.graph import Graph, Node
 from jitopt.passes import infer
 from jitopt.passes.base import Change, Pass, PassContext, PassError, PassResult, Refusal, fingerprint, remove_dead
@@ -64,11 +65,23 @@ def test_a_report_without_a_change() -> None:
 
 def test_a_graph_that_is_left_invalid() -> None:
     def break_it(graph: Graph, result: PassResult) -> None:
-        graph.node("relu").attrs["alpha"] = 1.0
+        graph.inputs[0].uses.clear()
+        graph.node("relu").op = "Abs"
         result.changes.append(Change("relu", "broken"))
 
     with pytest.raises(PassError, match="not valid"):
         plain_pass(break_it).run(relu_chain(), PassContext())
+
+
+def test_types_that_turn_out_not_to_fit() -> None:
+    """Folding a shape may be the first to see that a model is wrong; that is the model's fault."""
+
+    def reveal(graph: Graph, result: PassResult) -> None:
+        graph.node("relu").attrs["alpha"] = 1.0
+        result.changes.append(Change("relu", "revealed"))
+
+    with pytest.raises(ModelError, match=r"node 'relu'.*found after pass 'plain'"):
+        plain_pass(reveal).run(relu_chain(), PassContext())
 
 
 @pytest.mark.parametrize(
