@@ -79,7 +79,7 @@ KERNELS: dict[str, Any] = {
     "pairs": lambda: [_kernel(_pairs, "float32")],
     "rounding": lambda: [_kernel(_chain(ROUNDING), name, masked=True) for name in FLOATS],
     "integers": lambda: [_kernel(_integers, name) for name in ("int64", "uint32", "int8")],
-    "conversions": lambda: [_kernel(_conversions(), name) for name in ("float32", "float64", "int64", "uint64")],
+    "conversions": lambda: [_kernel(_conversions(), name) for name in ("float32", "float64", "uint64")],
     "masked": lambda: [_kernel(formulas.identity, name, masked=True) for name in NAMES],
 }
 
