@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     session = compile_model(options.model, options)
-    feeds = make_feeds(session, options)
+    feeds = make_feeds(session.get_inputs(), options)
     threads = options.threads or cpu_allowance().count
     peer, remark = (None, "") if options.no_peer else load_peer(options.model, threads)
     found = compare_times(session, peer, feeds, options.runs)

@@ -58,10 +58,11 @@ def run(options: argparse.Namespace) -> int:
     kernels = ", ".join(f"{k.template} {k.path or k.key}" for k in session.kernels)
     out = stdout()
     out.print(f"{case.name}: {speed.seconds * 1e6:.1f} us, best of {speed.runs}, {options.threads} thread(s)")
-    out.print(f"  {found['gflops']:8.1f} GFLOP/s  {found['peak_share']:6.1%} of {peak.gflops:.1f} measured FMA peak")
-    out.print(
-        f"  {found['gbs']:8.1f} GB/s     {found['copy_share']:6.1%} of {peak.copy_gbs:.1f} measured copy bandwidth"
-    )
+    for unit, value, share, most, what in (
+        ("GFLOP/s", "gflops", "peak_share", peak.gflops, "FMA peak"),
+        ("GB/s", "gbs", "copy_share", peak.copy_gbs, "copy bandwidth"),
+    ):
+        out.print(f"  {found[value]:8.1f} {unit:7}  {found[share]:6.1%} of the measured {what}, {most:.1f} {unit}")
     out.print(f"  {kernels}", soft_wrap=True)
     return 0
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import jitopt
 from jitopt.cli.common import extents
 from jitopt.cli.main import UsageError
 from jitopt.ir.dtypes import dtype_of
@@ -34,12 +33,14 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, default=0, help="of the made-up values")
 
 
-def make_feeds(session: jitopt.Session, options: argparse.Namespace, seed: int | None = None) -> dict[str, Array]:
-    """An array for every input of the session.
+def make_feeds(
+    inputs: Sequence[NodeArg], options: argparse.Namespace, seed: int | None = None
+) -> dict[str, Array]:  # fmt: skip
+    """An array for every input.
 
     Raises UsageError for an unknown input name or a file that holds no array, OSError for one that cannot be read.
     """
-    ports = {port.name: port for port in session.get_inputs()}
+    ports = {port.name: port for port in inputs}
     files, shapes = dict(options.inputs), dict(options.shapes)
     for name in (*files, *shapes):
         if name not in ports:

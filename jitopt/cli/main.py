@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    parser = _Parser(prog="jitopt", description=jitopt.__doc__)
+    parser = _Parser(prog="jitopt", description=(jitopt.__doc__ or "").partition("\n")[0])
     parser.add_argument("--version", action="version", version=f"jitopt {jitopt.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, (module, line) in COMMANDS.items():

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     results: list[tuple[int, str, Comparison, Any]] = []
     who = ""
     for number in range(1 if given else options.sets):
-        feeds = make_feeds(session, options, options.seed + number)
+        feeds = make_feeds(session.get_inputs(), options, options.seed + number)
         actual = session.run(None, feeds)
         who, expected = reference_answers(options.model, feeds)
         results += [

@@ -35,7 +35,7 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Network:
-    """A graph whose outputs are its scores (before the softmax) and probabilities, feeds, and the reference's answer."""
+    """A graph, feeds for it and the reference's answer; outputs are the scores before the softmax, then those after."""
 
     graph: Graph
     feeds: dict[str, Array]
@@ -71,13 +71,14 @@ def resnet50(seed: int = SEED) -> Network:
 
 def picture(rng: np.random.Generator, size: int) -> Array:
     """A synthetic picture [1, 3, size, size] of mean 0 and deviation 1: noise at every scale, as photographs have."""
-    image = np.zeros((3, size, size), np.float32)
+    image: Array = np.zeros((3, size, size), np.float32)
     cells = 7
     while cells <= size and size % cells == 0:
         coarse = rng.standard_normal((3, cells, cells), np.float32)
         image += coarse.repeat(size // cells, axis=1).repeat(size // cells, axis=2)
         cells *= 2
-    return ((image - image.mean()) / image.std())[None]
+    normal: Array = (image - image.mean()) / image.std()
+    return normal[None]
 
 
 def _become_constant(graph: Graph, node: Node, rng: np.random.Generator) -> None:

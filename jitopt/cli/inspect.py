@@ -1,0 +1,153 @@
+"""`jitopt inspect`: a model at any level of its way to machine code, as text. Nothing is compiled for it.
+
+graph    the graph, as read (--after read), after a pass (--after PASS), or optimised
+groups   which nodes become one kernel
+program  kernels as specs, steps with their arguments as expressions of the input shapes
+plan     the program bound to the shapes of --input and --shape: pool offsets, barriers, the step table
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from jitopt.api import load_graph
+from jitopt.cli.common import add_compile_options
+from jitopt.cli.feeds import add_input_options, make_feeds
+from jitopt.cli.main import UsageError
+from jitopt.codegen.host import choose_target, cpu_allowance
+from jitopt.ir.dims import Environment
+from jitopt.ir.graph import Graph
+from jitopt.ir.text import print_graph
+from jitopt.ir.types import TensorType
+from jitopt.lower.layout import assign_layouts
+from jitopt.lower.lowering import groups_of, lower
+from jitopt.lower.program import Program, Segment
+from jitopt.model import ModelOptions, groupings_of
+from jitopt.passes.infer import infer
+from jitopt.passes.optimize import PassRecord, optimize
+from jitopt.passes.pipelines import PASSES
+from jitopt.runtime.binding import SegmentPlan, plan_segment
+from jitopt.runtime.steps import BARRIER, FLAGS, ONE_THREAD
+from jitopt.session import NodeArg, shape_names, type_name
+
+LEVELS = ("graph", "groups", "program", "plan")
+READ = "read"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="an .onnx file")
+    parser.add_argument("--level", choices=LEVELS, default="graph")
+    parser.add_argument("--after", metavar="PASS", help=f"the graph as this pass left it; {READ!r}: before any pass")
+    add_input_options(parser)
+    add_compile_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    graph = load_graph(options.model)
+    settings = ModelOptions(
+        choose_target(options.target), options.precision, options.gelu, not options.no_optimize, tuple(options.disable)
+    )
+    if options.after is not None:
+        if options.level != "graph":
+            raise UsageError("--after goes with --level graph: the other levels come after all passes")
+        text = after(graph, settings, options.after)
+    else:
+        _optimize(graph, settings)
+        text = print_graph(graph) if options.level == "graph" else _lowered(graph, settings, options)
+    sys.stdout.write(text)
+    return 0
+
+
+def after(graph: Graph, settings: ModelOptions, name: str) -> str:
+    """The graph's text as the named pass left it the last time it changed something.
+
+    Raises UsageError for an unknown pass, or one that changes nothing in this model.
+    """
+    infer(graph)
+    if name == READ:
+        return print_graph(graph)
+    if name not in PASSES:
+        raise UsageError(f"there is no pass {name!r}; the passes are {READ}, {', '.join(sorted(PASSES))}")
+    texts: list[str] = []
+
+    def observe(record: PassRecord) -> None:
+        if record.name == name and record.changes:
+            texts[:] = [print_graph(graph)]
+
+    optimize(graph, precision=settings.precision, gelu=settings.gelu, observe=observe)
+    if not texts:
+        raise UsageError(f"pass {name!r} changes nothing in this model")
+    return texts[0]
+
+
+def _optimize(graph: Graph, settings: ModelOptions) -> None:
+    infer(graph)
+    if settings.optimize:
+        names = [name for name in settings.disable if name in PASSES]
+        optimize(graph, precision=settings.precision, gelu=settings.gelu, disable=names)
+
+
+def _lowered(graph: Graph, settings: ModelOptions, options: argparse.Namespace) -> str:
+    """The text of a level below the graph."""
+    assign_layouts(graph, settings.target.lanes)
+    infer(graph)
+    groupings = groupings_of(settings)
+    if options.level == "groups":
+        return groups_text(graph, groupings)
+    program = lower(graph, settings.target, precision=settings.precision, groupings=groupings)
+    if options.level == "program":
+        from jitopt.lower.text import print_program
+
+        return print_program(program)
+    return plan_text(program, options)
+
+
+def groups_text(graph: Graph, groupings: tuple[str, ...]) -> str:
+    """One line a group: its template, its anchor and members, and what it reads and writes."""
+    lines = [f'groups "{graph.name}" {{']
+    for group in groups_of(graph, groupings):
+        members = ", ".join(f"@{node.name} {node.op}" for node in group.nodes)
+        reads = ", ".join(f"%{value.name}" for value in group.inputs)
+        writes = ", ".join(f"%{value.name}" for value in group.outputs(graph))
+        lines.append(f"  {group.template.name} @{group.anchor.name} {{{members}}} reads ({reads}) writes ({writes})")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def plan_text(program: Program, options: argparse.Namespace) -> str:
+    """Segments bound to the shapes that the options give."""
+    ports = [NodeArg(port.name, type_name(port.type), shape_names(port.type)) for port in program.inputs]
+    feeds = make_feeds(ports, options)
+    extents = {
+        str(dim): extent
+        for port in program.inputs
+        if isinstance(port.type, TensorType)
+        for dim, extent in zip(port.type.shape or (), feeds[port.name].shape, strict=False)
+        if not isinstance(dim, int)
+    }
+    environment = Environment(extents)
+    threads = options.threads or cpu_allowance().count
+    nowhere = dict.fromkeys(program.specs, 0)  # nothing is compiled: kernels have no address
+    lines = [f'plan "{program.name}" for {threads} threads {{']
+    for part in program.parts:
+        if isinstance(part, Segment):
+            lines += segment_lines(plan_segment(part, environment, nowhere, threads))
+        else:
+            lines.append(f"  host step @{part.node.name} {part.node.op}: {part.reason}")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def segment_lines(plan: SegmentPlan) -> list[str]:
+    """Pool and step table of one segment."""
+    bound, unshared = plan.placement.lower_bound, plan.unshared_bytes
+    lines = [f"  segment pool {plan.pool_bytes} bytes (bound {bound}, without sharing {unshared}) {{"]
+    lines += [
+        f"    %{buffer.name} at {offset}, {plan.sizes[buffer]} bytes"
+        for buffer, offset in sorted(plan.offsets.items(), key=lambda item: item[1])
+    ]
+    for index, step in enumerate(plan.steps):
+        bits = int(plan.table[index, FLAGS])
+        flags = ", after a barrier" * bool(bits & BARRIER) + ", one thread" * bool(bits & ONE_THREAD)
+        nodes = ", ".join(f"@{name}" for name in step.nodes)
+        lines.append(f"    step {index} {step.spec.template} {step.label} ({nodes}){flags}")
+    return [*lines, "  }"]
