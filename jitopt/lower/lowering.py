@@ -12,6 +12,7 @@ from jitopt.ir.dims import product
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower import templates as _templates  # noqa: F401  (registers every template)
+from jitopt.lower.checks import checks_of
 from jitopt.lower.context import Context
 from jitopt.lower.groups import GROUPINGS, Group, form_groups
 from jitopt.lower.program import (
@@ -90,7 +91,7 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
     ports = [Port(v.name, v.type, context.address(v).buffer) for v in graph.inputs if v.type is not None]
     outputs = _outputs(graph, context)
     _assign_kinds(parts, outputs)
-    return Program(graph.name, target.name, ports, outputs, parts, graph.metadata)
+    return Program(graph.name, target.name, ports, outputs, parts, graph.metadata, checks_of(graph))
 
 
 def groups_of(graph: Graph, groupings: Iterable[str] = GROUPINGS) -> list[Group]:

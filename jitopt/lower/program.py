@@ -15,6 +15,7 @@ import numpy as np
 from jitopt.ir.dims import Dim
 from jitopt.ir.graph import Metadata, Node
 from jitopt.ir.types import TensorType, Type
+from jitopt.lower.checks import Check
 from jitopt.lower.spec import KernelSpec
 from jitopt.lower.tables import Table
 
@@ -144,6 +145,7 @@ class Program:
     outputs: list[Port]
     parts: list[Segment | HostStep]
     metadata: Metadata
+    checks: list[Check] = field(default_factory=list)  # of the extents, before kernels run
     content_symbols: dict[str, tuple[str, int]] = field(default_factory=dict)  # symbol -> (input name, flat index)
     shape_symbols: dict[str, tuple[Buffer, int]] = field(default_factory=dict)  # symbol -> (host buffer, axis)
 

@@ -13,7 +13,7 @@ from jitopt.ir.graph import Graph, Node
 from jitopt.ops.cases import counting, sample, vector
 from jitopt.ops.contents import axis_of, carried, fresh, fresh_shape, known_dims, unified
 from jitopt.ops.operator import Array, Attribute, Attrs, Kind, Param
-from jitopt.ops.rules import UnknownRank, require, shape_of, show
+from jitopt.ops.rules import UnknownRank, demand, require, shape_of, show
 from jitopt.ops.signature import declare, dtypes
 from jitopt.ops.upgrades import attribute_to_input
 
@@ -106,8 +106,7 @@ def _split_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
     else:
         sizes = known
         require(len(sizes) == count, f"{len(sizes)} sizes for {count} results")
-        missing = extent - sum(sizes[1:], sizes[0])
-        require(not isinstance(missing, int) or missing == 0, f"sizes {show(sizes)} do not add up to {extent}")
+        demand("equal", extent - sum(sizes[1:], sizes[0]), 0, f"sizes {show(sizes)} do not add up to {extent}")
     require(not any(isinstance(d, int) and d < 0 for d in sizes), f"{extent} cannot be cut into {show(sizes)}")
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
@@ -159,7 +158,7 @@ def _image(node: Node) -> Shape:
 
 
 def _multiple(extent: Dim, of: int, what: str) -> Dim:
-    require(not isinstance(extent, int) or extent % of == 0, f"{extent} {what} are no multiple of {of}")
+    demand("equal", extent % of, 0, f"{extent} {what} are no multiple of {of}")
     return extent // of
 
 

@@ -17,7 +17,7 @@ from jitopt.ir.dtypes import DType
 from jitopt.ir.graph import Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.ops.operator import Array, Attrs
-from jitopt.ops.rules import show
+from jitopt.ops.rules import demand, show
 
 _MOST = 1024  # elements beyond which a constant is data, not shape arithmetic
 Content = Callable[..., Any]
@@ -109,10 +109,14 @@ def unified(dims: Sequence[Dim], what: str) -> Dim:
 
     Raises ShapeError where two integers differ.
     """
+    text = f"{what} differ: {', '.join(map(str, dims))}"
     ints = {d for d in dims if isinstance(d, int)}
     if len(ints) > 1:
-        raise ShapeError(f"{what} differ: {', '.join(map(str, dims))}")
-    return ints.pop() if ints else min(dims, key=lambda d: "?" in str(d))
+        raise ShapeError(text)
+    found: Dim = ints.pop() if ints else min(dims, key=lambda d: "?" in str(d))
+    for d in dict.fromkeys(dims):
+        demand("equal", found, d, text)
+    return found
 
 
 def carried(reference: Callable[..., Any], *indices: int) -> Content:

@@ -13,7 +13,7 @@ from jitopt.errors import ModelError
 from jitopt.ir.bounds import larger, smaller
 from jitopt.ir.dims import Dim, Shape, ceil_div, floor_div
 from jitopt.ops.operator import Array, Attribute, Attrs
-from jitopt.ops.rules import differ, require, show
+from jitopt.ops.rules import demand, differ, show
 
 
 def all_at_least(low: int) -> Any:
@@ -83,7 +83,7 @@ def window(attrs: Attrs, spatial: Shape, kernel: Shape, *, ceil: bool = False, d
         text = (
             f"the kernel reaches over {reach} elements where axis {axis + 2} has {extent} and paddings {lead}, {trail}"
         )
-        require(not isinstance(room, int) or room >= 0, text)
+        demand("at least", room, 0, text)
         if ceil:
             steps = smaller(ceil_div(room, stride) + 1, ceil_div(extent + lead, stride))
         else:

@@ -7,7 +7,10 @@ Rules are written as if every rank were known: `shape_of` raises UnknownRank oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
 
 from jitopt.errors import ShapeError
 from jitopt.ir.dims import Dim, Expr, Shape, select_eq
@@ -30,6 +33,50 @@ def require(condition: bool, text: str) -> None:
 def show(shape: Iterable[Dim]) -> str:
     """A shape as error messages write it: (2, n, 4)."""
     return f"({', '.join(map(str, shape))})"
+
+
+# what is known only once shapes are bound ---------------------------------------------------------------------------
+RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "equal": lambda a, b: a == b,
+    "broadcast": lambda a, b: a == b or a == 1 or b == 1,
+    "stretch": lambda a, b: b in (1, a),  # b repeats to a
+    "at least": lambda a, b: a >= b,
+}
+
+
+class Demand(NamedTuple):
+    """Extents (or other dims) a and b must stand in `relation`, one of RELATIONS; `what` says so in an error."""
+
+    relation: str
+    a: Dim
+    b: Dim
+    what: str
+
+
+_demands: ContextVar[list[Demand] | None] = ContextVar("demands", default=None)
+
+
+@contextmanager
+def collect_demands() -> Iterator[list[Demand]]:
+    """The list of what rules run in this context had to leave open: extents they cannot compare are symbolic."""
+    found: list[Demand] = []
+    token = _demands.set(found)
+    try:
+        yield found
+    finally:
+        _demands.reset(token)
+
+
+def demand(relation: str, a: Dim, b: Dim, what: str) -> None:
+    """Raise ShapeError with `what` where the relation is known not to hold; note it where that cannot be known yet."""
+    if a is b:
+        return
+    if isinstance(a, int) and isinstance(b, int):
+        require(RELATIONS[relation](a, b), what)
+        return
+    listener = _demands.get()
+    if listener is not None:
+        listener.append(Demand(relation, a, b, what))
 
 
 # reading a node's operands ------------------------------------------------------------------------------------------
@@ -67,8 +114,7 @@ def broadcast_dims(a: Dim, b: Dim) -> Dim:
         return a
     if a == 1:
         return b
-    if isinstance(a, int) and isinstance(b, int):
-        raise ShapeError(f"extents {a} and {b} do not broadcast")
+    demand("broadcast", a, b, f"extents {a} and {b} do not broadcast")
     if isinstance(a, int):
         return a
     if isinstance(b, int) or _clips(a, b):
@@ -101,20 +147,24 @@ def broadcast(*shapes: Shape) -> Shape:
 
 def broadcast_to(target: Shape, shape: Shape, what: str) -> None:
     """Check that `shape` broadcasts to `target` without changing it (ONNX's unidirectional broadcasting)."""
-    fits = len(shape) <= len(target)
+    text = f"{what} of shape {show(shape)} does not broadcast to {show(target)}"
+    require(len(shape) <= len(target), text)
     for want, dim in zip(target[::-1], shape[::-1], strict=False):
-        fits = fits and (dim == 1 or not differ(want, dim))
-    require(fits, f"{what} of shape {show(shape)} does not broadcast to {show(target)}")
+        if dim != 1:
+            demand("stretch", want, dim, text)
 
 
 def differ(a: Dim, b: Dim) -> bool:
-    """The two extents are known not to be equal."""
-    return isinstance(a, int) and isinstance(b, int) and a != b
+    """The two extents, which must be equal, are known not to be; noted as a demand where that cannot be known yet."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a != b
+    demand("equal", a, b, f"the extents {a} and {b} differ")
+    return False
 
 
 def same(a: Dim, b: Dim, what: str) -> Dim:
     """The one extent two tensors share, the known one where only one is known. Raises ShapeError if they differ."""
-    require(not differ(a, b), f"{what}: {a} and {b}")
+    demand("equal", a, b, f"{what}: {a} and {b}")
     return a if isinstance(a, int) else b
 
 

@@ -20,7 +20,7 @@ from jitopt.ops.contents import (
     operand_length,
 )
 from jitopt.ops.operator import Array, Attribute, Attrs, Kind, Param
-from jitopt.ops.rules import require, shape_of, show
+from jitopt.ops.rules import demand, require, shape_of, show
 from jitopt.ops.signature import declare, dtypes
 from jitopt.ops.upgrades import attribute_to_input
 
@@ -58,9 +58,11 @@ def reshaped(node: Node, shape: Shape | None, target: Sequence[Dim], allow_zero:
         exact = not isinstance(rest, int) or (rest > 0 and not (isinstance(total, int) and total % rest))
         require(exact, f"{text}: {total} elements are no multiple of {rest}")
         out[hole] = total // rest
+        demand("equal", total, rest * out[hole], f"{text}: {total} elements are no multiple of {rest}")
     else:
         difference = total - rest
         require(not isinstance(difference, int) or difference == 0, f"{text}: {total} elements are not {rest}")
+        demand("equal", total, rest, f"{text}: {total} elements are not {rest}")
     return tuple(out)
 
 
@@ -105,8 +107,7 @@ def _squeeze_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
         return [fresh_shape(node, None if length is None else len(shape) - length)]
     axes = axes_of(axes, len(shape), unique=False)
     for axis in axes:
-        extent = shape[axis]
-        require(not isinstance(extent, int) or extent == 1, f"axis {axis} of {show(shape)} is not 1")
+        demand("equal", shape[axis], 1, f"axis {axis} of {show(shape)} is not 1")
     return [tuple(d for i, d in enumerate(shape) if i not in axes)]
 
 
