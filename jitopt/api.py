@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from jitopt_kernels.targets import TARGETS
+
 from jitopt.codegen.cache import Cache
 from jitopt.codegen.host import choose_target, cpu_allowance, memory_limit
+from jitopt.errors import JitoptError, MemoryLimitError
 from jitopt.ir.clone import clone
 from jitopt.ir.graph import Graph
-from jitopt.model import ModelOptions, compile_model, select_outputs
+from jitopt.lower.groups import GROUPINGS
+from jitopt.model import FUSION, ModelOptions, compile_model, select_outputs
 from jitopt.passes.optimize import GELUS, PRECISIONS, OptimizeReport
 from jitopt.passes.optimize import optimize as optimize_graph
+from jitopt.passes.pipelines import PASSES
 from jitopt.runtime.driver import driver
 from jitopt.runtime.executor import Executor
 from jitopt.session import Session
@@ -20,16 +27,17 @@ from jitopt.session import Session
 MEMORY_SHARE = 0.8
 
 
-def load_graph(model: Any) -> Graph:
+def load_graph(model: Any, *, max_memory: int | None = None) -> Graph:
     """The model as a graph: a path, bytes, an onnx ModelProto, or a Graph, which is returned as it is.
 
-    Raises ModelError or UnsupportedOperator for what cannot be read.
+    `max_memory` bounds the bytes of its constants. Raises ModelError or UnsupportedOperator for what cannot be read,
+    MemoryLimitError.
     """
     if isinstance(model, Graph):
         return model
     from jitopt.onnx_io import read_model
 
-    return read_model(model)
+    return read_model(model, max_memory=max_memory)
 
 
 def optimize(model: Any, **options: Any) -> OptimizeReport:
@@ -52,8 +60,8 @@ def compile(
     gelu         "exact", "tanh" or "sigmoid": the form GELU may take
     optimize     False: no pass runs, every operator is its own kernel
     disable      names of passes not to run; also "fusion" or its parts "pointwise-groups" and "epilogues"
-    shapes       input shapes to bind before the first run: mappings from input name to extents
-    outputs      names of the tensors to return, intermediate ones too; default: the model's outputs
+    shapes       input shapes to bind before the first run: mappings from input name to extents, or one mapping
+    outputs      names of the tensors to return, intermediate ones too; None or []: the model's outputs
     feeds        sample inputs; their shapes are bound, too
     verify       check default precision against exact on sample feeds at first compile
     max_memory   bytes that constants and pools may take; default: 80 % of what the process may use
@@ -61,31 +69,59 @@ def compile(
     cache        keep compiled kernels on disk
     progress     called after each kernel with (done, total, key, seconds)
 
-    Raises ModelError, UnsupportedOperator, ShapeError, CompileError, MemoryLimitError; ValueError for a wrong option.
+    Raises ModelError, UnsupportedOperator, ShapeError, CompileError, MemoryLimitError, FeedError for wrong `shapes` or
+    `feeds`; ValueError or TypeError for a wrong option.
     """
-    for name, value, allowed in (("precision", precision, PRECISIONS), ("gelu", gelu, GELUS)):
-        if value not in allowed:
-            raise ValueError(f"{name} is {value!r}, not one of {', '.join(map(repr, allowed))}")
-    if num_threads is not None and num_threads < 1:
+    options = _options(num_threads, precision, gelu, optimize, disable, max_memory, target)
+    disk = Cache.default() if cache else None
+    name = str(model) if isinstance(model, (str, os.PathLike)) else None
+    try:
+        graph = clone(model) if isinstance(model, Graph) else load_graph(model, max_memory=options.max_memory)
+        name = name or graph.name
+        if outputs:
+            select_outputs(graph, [outputs] if isinstance(outputs, str) else outputs)
+        driver(disk)
+        compiled = compile_model(clone(graph), options, cache=disk, progress=progress)
+        executor = Executor(
+            compiled.program, compiled.addresses(), num_threads or cpu_allowance().count,
+            flush_denormals=precision != "exact", max_memory=options.max_memory,
+        )  # fmt: skip
+        session = Session(compiled, executor, graph, disk)
+        for given in (shapes,) if isinstance(shapes, Mapping) else shapes:
+            session.bind(given)
+        if feeds is not None:
+            session.bind_feeds(feeds)
+    except JitoptError as error:
+        raise error.at(model=name) from error.__cause__
+    except MemoryError as error:
+        raise MemoryLimitError(f"there is not enough memory to compile it: {error}", model=name) from error
+    return session
+
+
+def _options(
+    num_threads: int | None, precision: str, gelu: str, optimize: bool, disable: Iterable[str], max_memory: int | None,
+    target: str | None,
+) -> ModelOptions:  # fmt: skip
+    """The options of `compile`, checked. Raises ValueError or TypeError; CompileError for a target not of this CPU."""
+    _one_of("precision", precision, PRECISIONS)
+    _one_of("gelu", gelu, GELUS)
+    names = (disable,) if isinstance(disable, str) else tuple(disable)
+    for name in names:
+        _one_of("disable", name, (FUSION, *GROUPINGS, *PASSES))
+    if target is not None:
+        _one_of("target", target, tuple(TARGETS))
+    if num_threads is not None and operator.index(num_threads) < 1:
         raise ValueError(f"num_threads is {num_threads}, it must be at least 1")
     if max_memory is None:
         available = memory_limit()
         max_memory = None if available is None else int(available * MEMORY_SHARE)
-    chosen = choose_target(target)
-    disk = Cache.default() if cache else None
-    graph = clone(model) if isinstance(model, Graph) else load_graph(model)
-    if outputs is not None:
-        select_outputs(graph, outputs)
-    options = ModelOptions(chosen, precision, gelu, optimize, tuple(disable), max_memory)
-    driver(disk)
-    compiled = compile_model(clone(graph), options, cache=disk, progress=progress)
-    threads = num_threads or cpu_allowance().count
-    executor = Executor(
-        compiled.program, compiled.addresses(), threads, flush_denormals=precision != "exact", max_memory=max_memory
-    )  # fmt: skip
-    session = Session(compiled, executor, graph, disk)
-    for given in shapes:
-        session.bind(given)
-    if feeds is not None:
-        session.bind({name: getattr(feed, "shape", ()) for name, feed in feeds.items()})
-    return session
+    elif operator.index(max_memory) < 0:
+        raise ValueError(f"max_memory is {max_memory}, it must not be negative")
+    return ModelOptions(choose_target(target), precision, gelu, optimize, names, max_memory)
+
+
+def _one_of(option: str, value: Any, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        near = difflib.get_close_matches(str(value), allowed, n=3)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it is one of {', '.join(allowed)}"
+        raise ValueError(f"{option}={value!r} is unknown; {hint}")

@@ -21,6 +21,7 @@ from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import lower
 from jitopt.lower.program import Program
 from jitopt.lower.spec import KernelSpec
+from jitopt.passes.base import remove_dead
 from jitopt.passes.infer import infer
 from jitopt.passes.optimize import OptimizeReport, optimize
 
@@ -93,6 +94,7 @@ def compile_model(
     assign_layouts(graph, options.target.lanes)
     infer(graph)
     program = lower(graph, options.target, precision=options.precision, groupings=groupings_of(options))
+    _check_bytes(sum(b.array.nbytes for b in program.constants if b.array is not None), graph.name, options.max_memory)
     lap("lower")
     sources = {spec: KernelSource.of(render(spec), options.target) for spec in program.specs}
     compiled = compile_kernels(list(sources.values()), options.target, cache=cache, progress=progress)
@@ -114,21 +116,28 @@ def groupings_of(options: ModelOptions) -> tuple[str, ...]:
 
 
 def select_outputs(graph: Graph, names: Sequence[str]) -> None:
-    """Make the named values the graph's outputs, whatever they are. Raises ModelError for an unknown name."""
+    """Make the named values the graph's outputs, whatever they are, and take out what only fed others.
+
+    Raises ModelError for an unknown name.
+    """
     values = {v.name: v for v in graph.values()}
     for name in names:
         if name not in values:
-            near = difflib.get_close_matches(name, values, n=3)
+            near = difflib.get_close_matches(str(name), values, n=3)
             remedy = f"did you mean {', '.join(near)}?" if near else None
             raise ModelError(f"there is no tensor named {name!r}", model=graph.name, remedy=remedy)
-    graph.outputs = [values[name] for name in names]
+    graph.outputs = [values[name] for name in dict.fromkeys(names)]
+    remove_dead(graph, graph.nodes)
 
 
 def _check_weights(graph: Graph, limit: int | None) -> None:
     arrays = {id(v.constant): v.constant.nbytes for v in graph.constants if v.constant is not None}
-    total = sum(arrays.values())
+    _check_bytes(sum(arrays.values()), graph.name, limit)
+
+
+def _check_bytes(total: int, model: str, limit: int | None) -> None:
     if limit is not None and total > limit:
         raise MemoryLimitError(
-            f"the model's constants take {total:,} bytes, more than the limit of {limit:,}", model=graph.name,
+            f"the model's constants take {total:,} bytes, more than the limit of {limit:,}", model=model,
             remedy="raise max_memory",
         )  # fmt: skip

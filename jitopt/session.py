@@ -21,7 +21,7 @@ from jitopt.lower.program import Port
 from jitopt.model import FUSION, REWRITES, CompiledModel, compile_model
 from jitopt.profile import Profile, profile
 from jitopt.runtime.executor import Executor
-from jitopt.runtime.feeds import check_names, read_feeds
+from jitopt.runtime.feeds import check_names, read_feeds, shapes_of
 from jitopt.runtime.launch import RunOptions
 
 Array = np.ndarray[Any, Any]
@@ -89,6 +89,10 @@ class Session:
         check_names(ports, shapes, self._program.name, "shape")
         self._executor.bind([_extents(p.name, shapes[p.name], self._program.name) for p in ports])
 
+    def bind_feeds(self, feeds: Mapping[str, Any]) -> None:
+        """Bind the shapes of these feeds, as `bind` does. Raises what `run` raises for feeds."""
+        self._executor.bind(shapes_of(read_feeds(self._program.inputs, feeds, self._program.name)))
+
     def _port(self, name: str) -> Port:
         port = self._by_name.get(name)
         if port is None:
@@ -111,8 +115,10 @@ class Session:
             raise FeedError(f"out holds {len(arrays)} arrays for {len(ports)} outputs", model=model)
         for port, array in zip(ports, arrays, strict=True):
             tensor = port.type
-            fits = isinstance(array, np.ndarray) and isinstance(tensor, TensorType)
-            if not fits or array.dtype != tensor.dtype.numpy or not array.flags.carray:
+            if (
+                not isinstance(array, np.ndarray) or not isinstance(tensor, TensorType)
+                or array.dtype != tensor.dtype.numpy or not array.flags.carray
+            ):  # fmt: skip
                 raise FeedError(f"out for {port.name!r} must be a contiguous writable array of {tensor}", model=model)
             if tensor.shape is not None and array.ndim != len(tensor.shape):
                 raise ShapeError(f"out for {port.name!r} has shape {array.shape}, the result is {tensor}", model=model)
@@ -199,7 +205,9 @@ def _extents(name: str, shape: Any, model: str) -> tuple[int, ...]:
     try:
         extents = tuple(map(operator.index, shape))
     except TypeError:
-        raise ShapeError(f"the shape of input {name!r} must be a sequence of integers: {shape!r}", model=model) from None
+        raise ShapeError(
+            f"the shape of input {name!r} must be a sequence of integers: {shape!r}", model=model
+        ) from None
     if min(extents, default=0) < 0:
         raise ShapeError(f"the shape of input {name!r} has a negative extent: {shape!r}", model=model)
     return extents

@@ -18,7 +18,8 @@ from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Float, 
 from jitopt.lower.spec import FIRST_WORD, KernelSpec
 from jitopt.runtime.barriers import Access, mark_barriers
 from jitopt.runtime.launch import Launch
-from jitopt.runtime.planner import ALIGNMENT, Placement, Planner, plan_offsets
+from jitopt.runtime.memory import HEAP, Memory
+from jitopt.runtime.planner import ALIGNMENT, Placement
 from jitopt.runtime.planner import Buffer as Live
 from jitopt.runtime.steps import ARGS, FLAGS, KERNEL, ONE_THREAD, SLOT, STEP_WORDS
 
@@ -46,14 +47,17 @@ class SegmentPlan:
     unshared_bytes: int
     offsets: dict[Buffer, int]
     sizes: dict[Buffer, int]
-    tables: list[np.ndarray[Any, Any]]
+    held: dict[Buffer, np.ndarray[Any, Any]]  # constants and tables whose addresses stand in `words`
 
 
 def plan_segment(
     segment: Segment, environment: Environment, kernels: Mapping[KernelSpec, int], nthreads: int,
-    planner: Planner = plan_offsets,
+    memory: Memory = HEAP,
 ) -> SegmentPlan:  # fmt: skip
-    """Bind a segment: `kernels` are the addresses of its specs' code."""
+    """Bind a segment: `kernels` are the addresses of its specs' code.
+
+    Raises KeyError where the environment lacks a symbol.
+    """
     entries = [(step, phase) for step in segment.steps for phase in range(step.phases)]
     live = _LiveRanges()
     scratch_bytes: list[int] = []
@@ -64,7 +68,6 @@ def plan_segment(
         scratch_bytes.append(_aligned(environment(step.scratch)))
     sizes = {buffer: environment(buffer.size) for buffer in live.ranges}
     requests = [Live(sizes[b], first, last) for b, (first, last) in live.ranges.items()]
-    at_scratch = len(requests)
     first_entry = 0
     scratch_slots: list[int] = []
     for step in segment.steps:
@@ -73,9 +76,9 @@ def plan_segment(
         scratch_slots += [len(requests)] * step.phases
         requests.append(Live(bytes_needed, first_entry, last_entry))
         first_entry = last_entry + 1
-    placement = planner(requests)
+    placement = memory.plan(requests)
     offsets = {buffer: placement.offsets[i] for i, buffer in enumerate(live.ranges)}
-    writer = _WordWriter(environment, offsets)
+    writer = _WordWriter(environment, offsets, memory)
     table = np.zeros((len(entries), STEP_WORDS), np.int64)
     blocks: list[int] = []
     accesses: list[Access] = []
@@ -89,10 +92,10 @@ def plan_segment(
         alone.append(environment(step.work) < ONE_THREAD_WORK)
         accesses.append(_access(step, offsets, sizes, environment, (scratch_at, scratch_bytes[index] * nthreads)))
     table[:, FLAGS] = mark_barriers(accesses, alone) | np.where(alone, ONE_THREAD, 0)
-    unshared = sum(_aligned(r.size) for r in requests[:at_scratch])
+    unshared = sum(_aligned(r.size) for r in requests)
     return SegmentPlan(
         np.array(writer.words, np.int64), np.array(writer.pool_words, np.int64), writer.patches, table, blocks,
-        [step for step, _ in entries], placement, placement.pool_bytes, unshared, offsets, sizes, writer.tables,
+        [step for step, _ in entries], placement, placement.pool_bytes, unshared, offsets, sizes, writer.held,
     )  # fmt: skip
 
 
@@ -112,13 +115,12 @@ class _LiveRanges:
 class _WordWriter:
     """Appends argument blocks to one list of words, noting which words hold addresses still open."""
 
-    def __init__(self, environment: Environment, offsets: Mapping[Buffer, int]) -> None:
+    def __init__(self, environment: Environment, offsets: Mapping[Buffer, int], memory: Memory) -> None:
         self.words: list[int] = []
         self.pool_words: list[int] = []
         self.patches: list[tuple[int, Buffer, int]] = []
-        self.tables: list[np.ndarray[Any, Any]] = []
-        self._filled: dict[Buffer, int] = {}
-        self._environment, self._offsets = environment, offsets
+        self.held: dict[Buffer, np.ndarray[Any, Any]] = {}
+        self._environment, self._offsets, self._memory = environment, offsets, memory
 
     def block(self, step: Step, scratch_at: int, scratch_bytes: int, phase: int) -> None:
         base, evaluate = len(self.words), self._environment
@@ -136,21 +138,19 @@ class _WordWriter:
         if buffer.kind == POOL:
             self.pool_words.append(index)
             return self._offsets[buffer] + offset
-        if buffer.kind == CONSTANT:
-            assert buffer.array is not None
-            return int(buffer.array.ctypes.data) + offset
-        if buffer.kind == TABLE:
-            return self._table(buffer) + offset
+        if buffer.kind in (CONSTANT, TABLE):
+            return int(self._held(buffer).ctypes.data) + offset
         self.patches.append((index, buffer, offset))
         return 0
 
-    def _table(self, buffer: Buffer) -> int:
-        if buffer not in self._filled:
-            assert buffer.table is not None
-            array = np.ascontiguousarray(buffer.table.fill(self._environment))
-            self.tables.append(array)
-            self._filled[buffer] = int(array.ctypes.data)
-        return self._filled[buffer]
+    def _held(self, buffer: Buffer) -> np.ndarray[Any, Any]:
+        """The array of a constant or table, which the plan keeps alive."""
+        found = self.held.get(buffer)
+        if found is None:
+            array = buffer.array if buffer.table is None else buffer.table.fill(self._environment)
+            assert array is not None
+            found = self.held[buffer] = self._memory.hold(np.ascontiguousarray(array))
+        return found
 
 
 def _access(
@@ -201,10 +201,3 @@ class Binding:
         words = self.words
         for index, buffer, offset in self._patches:
             words[index] = addresses[buffer] + offset
-
-
-def allocate_pool(size: int) -> np.ndarray[Any, Any]:
-    """`size` bytes, aligned."""
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]

@@ -17,20 +17,20 @@ import numpy as np
 from jitopt.errors import ExecutionError, MemoryLimitError, RunCancelled, ShapeError
 from jitopt.ir.dims import Environment
 from jitopt.ir.interpreter import Interpreter
-from jitopt.ir.types import TensorType
-from jitopt.lower.program import CONSTANT, OUTPUT, Buffer, HostStep, Port, Program, Segment, Step
+from jitopt.lower.checks import verify_extents
+from jitopt.lower.program import POOL, TABLE, Address, HostStep, Port, Program, Segment, Step
 from jitopt.lower.spec import KernelSpec
 from jitopt.ops import find
-from jitopt.runtime.binding import Binding, SegmentPlan, allocate_pool, plan_segment
+from jitopt.runtime.binding import Binding, SegmentPlan, plan_segment
 from jitopt.runtime.driver import ticks_per_second
-from jitopt.runtime.feeds import bind_symbols
+from jitopt.runtime.feeds import bind_extents, shapes_of
 from jitopt.runtime.host import run_host_step
 from jitopt.runtime.launch import RunOptions
-from jitopt.runtime.planner import Planner, plan_offsets
+from jitopt.runtime.memory import HEAP, Memory
+from jitopt.runtime.results import Arrays, Results
 
 MAX_FRAMES = 16
 _ERRORS = {1: "index {value} is out of range"}
-Arrays = dict[Buffer, Any]
 
 
 class StepTimes:
@@ -49,78 +49,120 @@ class Frame:
         self.plans: dict[int, SegmentPlan] = {}
         self.free: dict[int, list[Binding]] = {}
 
+    @property
+    def idle_bytes(self) -> int:
+        """Bytes of the pools that no run uses."""
+        return sum(binding.plan.pool_bytes for bindings in list(self.free.values()) for binding in list(bindings))
+
 
 class Executor:
-    """Runs one program with compiled kernels; safe to call from several threads."""
+    """Runs one program with compiled kernels; safe to call from several threads.
+
+    `max_memory` bounds the bytes of constants, pools and what a run allocates beside them.
+    """
 
     def __init__(
         self, program: Program, kernels: Mapping[KernelSpec, int], nthreads: int, *, flush_denormals: bool = True,
-        max_memory: int | None = None, planner: Planner = plan_offsets,
+        max_memory: int | None = None, memory: Memory = HEAP,
     ) -> None:  # fmt: skip
         self.program, self.kernels, self.nthreads = program, kernels, nthreads
         self.flush_denormals = flush_denormals
-        self.planner, self.max_memory = planner, max_memory
+        self.memory, self.max_memory = memory, max_memory
         self._frames: OrderedDict[tuple[Any, ...], Frame] = OrderedDict()
         self._lock = threading.Lock()
+        self._busy_bytes = 0  # of the pools that runs under way use
+        self._weight_bytes = sum(b.array.nbytes for b in program.constants if b.array is not None)
         self._interpreters = {step: Interpreter(step.node.graph, find) for step in program.host_steps}
 
     def like(self, program: Program, kernels: Mapping[KernelSpec, int]) -> Executor:
         """An executor of another program under this one's settings."""
         return Executor(
             program, kernels, self.nthreads, flush_denormals=self.flush_denormals, max_memory=self.max_memory,
-            planner=self.planner,
+            memory=self.memory,
         )  # fmt: skip
 
     # shapes -----------------------------------------------------------------------------------------------------
-    def frame(self, key: tuple[Any, ...], values: Mapping[str, int]) -> Frame:
-        """The frame for these symbol values, made if it is new."""
+    def frame(self, key: tuple[Any, ...], values: Mapping[str, int] | None = None) -> Frame:
+        """The frame of a key; made if it is new, for the symbol values or, without them, for the shapes of the key.
+
+        Raises ShapeError for extents the model cannot take.
+        """
         with self._lock:
             found = self._frames.get(key)
-            if found is None:
-                found = self._frames[key] = Frame(Environment(values))
-                while len(self._frames) > MAX_FRAMES:
-                    self._frames.popitem(last=False)
-            else:
+            if found is not None:
                 self._frames.move_to_end(key)
+                return found
+        name = self.program.name
+        environment = Environment(bind_extents(self.program.inputs, key, name) if values is None else values)
+        verify_extents(self.program.checks, environment, name)
+        with self._lock:
+            found = self._frames.setdefault(key, Frame(environment))
+            while len(self._frames) > MAX_FRAMES:
+                self._frames.popitem(last=False)
         return found
 
     def plan(self, frame: Frame, index: int) -> SegmentPlan:
-        """The plan of segment `index` for the frame's shapes."""
+        """The plan of segment `index` for the frame's shapes.
+
+        Raises MemoryLimitError before anything is allocated, ShapeError where an extent is not known.
+        """
         found = frame.plans.get(index)
         if found is None:
             segment = self.program.parts[index]
             assert isinstance(segment, Segment)
-            found = plan_segment(segment, frame.environment, self.kernels, self.nthreads, self.planner)
-            if self.max_memory is not None and found.pool_bytes > self.max_memory:
-                raise MemoryLimitError(
-                    f"these shapes need a pool of {found.pool_bytes:,} bytes, more than the limit of {self.max_memory:,}",
-                    model=self.program.name, remedy="raise max_memory or feed smaller inputs",
-                )  # fmt: skip
+            try:
+                outside = self._bytes_outside(segment, frame.environment)
+                self._afford(outside, "arrays")
+                found = plan_segment(segment, frame.environment, self.kernels, self.nthreads, self.memory)
+            except KeyError as error:
+                raise ShapeError(
+                    f"the extent {error} is not known", model=self.program.name,
+                    remedy="run the session, or give feeds",
+                ) from None  # fmt: skip
+            self._afford(found.pool_bytes + outside, "a pool and arrays")
             frame.plans[index] = found
         return found
 
+    @staticmethod
+    def _bytes_outside(segment: Segment, environment: Environment) -> int:
+        """Bytes that running the segment allocates beside its pool: tables, results, values for other segments."""
+        tables = {a.buffer: None for s in segment.steps for a in s.args if isinstance(a, Address)}
+        written = {b: None for s in segment.steps for b in s.writes if b.kind != POOL}
+        return sum(environment(b.size) for b in {**written, **{b: None for b in tables if b.kind == TABLE}})
+
+    def _afford(self, size: int, what: str, using: int = 0) -> None:
+        """Raises MemoryLimitError where `size` bytes more, with the constants and the bytes in use, are too many."""
+        if self.max_memory is not None and size + using + self._weight_bytes > self.max_memory:
+            raise MemoryLimitError(
+                f"these shapes need {what} of {size:,} bytes; with {self._weight_bytes:,} bytes of constants"
+                f"{f' and {using:,} bytes of other runs' if using else ''} that is more than the limit of "
+                f"{self.max_memory:,}",
+                model=self.program.name, remedy="raise max_memory or feed smaller inputs",
+            )  # fmt: skip
+
     def environment(self, inputs: Sequence[Any]) -> Environment:
         """Values of the symbols that the inputs' shapes bind."""
-        return Environment(bind_symbols(self.program.inputs, inputs))
+        return Environment(bind_extents(self.program.inputs, shapes_of(inputs), self.program.name))
+
+    def bind(self, shapes: Sequence[tuple[int, ...] | None]) -> None:
+        """Plan for the inputs' shapes, in port order, as far as they decide it."""
+        frame = self.frame(tuple(shapes))
+        for index, part in enumerate(self.program.parts):
+            if not isinstance(part, Segment):
+                return
+            self.plan(frame, index)
 
     def plans(self, inputs: Sequence[Any] | None) -> list[SegmentPlan]:
         """Plans of all segments for these inputs; without inputs for the latest shapes, or the program's static ones.
 
         Raises ShapeError where the shapes are not known.
         """
-        if inputs is None and self._frames:
-            frame = next(reversed(self._frames.values()))
+        if inputs is not None:
+            frame = self.frame(shapes_of(inputs))
         else:
-            values = {} if inputs is None else bind_symbols(self.program.inputs, inputs)
-            key = tuple(getattr(a, "shape", None) for a in inputs or ())
-            frame = self.frame(key, values) if inputs is not None else Frame(Environment(values))
-        segments = [i for i, part in enumerate(self.program.parts) if isinstance(part, Segment)]
-        try:
-            return [self.plan(frame, i) for i in segments]
-        except KeyError as error:
-            raise ShapeError(
-                f"the extent {error} is not known", model=self.program.name, remedy="run the session, or give feeds"
-            ) from None
+            with self._lock:
+                frame = next(reversed(self._frames.values()), None) or Frame(Environment({}))
+        return [self.plan(frame, i) for i, part in enumerate(self.program.parts) if isinstance(part, Segment)]
 
     # running ----------------------------------------------------------------------------------------------------
     def run(
@@ -129,22 +171,22 @@ class Executor:
     ) -> list[Any]:  # fmt: skip
         """Results of the output ports for input arrays in port order (checked by `feeds.read_feeds`).
 
-        `times` receives how long every step took.
+        `out` are arrays for the results, of the ports' dtypes and ranks, that share no memory with the inputs or each
+        other. `times` receives how long every step took.
         """
         begin = time.perf_counter()
+        key: tuple[Any, ...] = shapes_of(inputs)
+        frame = self.frame(key)
+        results = Results(self.program, outputs, out, self.memory)
+        results.expect(frame.environment)
         arrays: Arrays = {port.buffer: array for port, array in zip(self.program.inputs, inputs, strict=True)}
-        key: tuple[Any, ...] = tuple(getattr(a, "shape", None) for a in inputs)
-        with self._lock:
-            frame = self._frames.get(key)
-        if frame is None:
-            frame = self.frame(key, bind_symbols(self.program.inputs, inputs))
-        for port, target in zip(outputs, out or (), strict=False):
-            if port.buffer.kind == OUTPUT:
-                arrays[port.buffer] = target
-        for index, part in enumerate(self.program.parts):
-            if isinstance(part, Segment):
-                self._run_segment(frame, index, arrays, options, times)
-            else:
+        try:
+            for index, part in enumerate(self.program.parts):
+                if options is not None and options.terminate:
+                    raise RunCancelled("the run was ended by its options", model=self.program.name)
+                if isinstance(part, Segment):
+                    self._run_segment(frame, index, arrays, results, options, times)
+                    continue
                 start = time.perf_counter()
                 found = run_host_step(part, arrays, frame.environment, self._interpreters[part])
                 if times is not None:
@@ -152,65 +194,71 @@ class Executor:
                 if found:
                     key = (*key, *found.values())
                     frame = self.frame(key, {**frame.environment.values, **found})
-        results = [self._result(port, arrays, frame.environment, i, out) for i, port in enumerate(outputs)]
+                    results.expect(frame.environment)
+            finished = results.take(arrays, frame.environment)
+        except MemoryError as error:
+            raise MemoryLimitError(
+                f"there is not enough memory for this run: {error}", model=self.program.name,
+                remedy="feed smaller inputs",
+            ) from error  # fmt: skip
         if times is not None:
             times.total = time.perf_counter() - begin
-        return results
+        return finished
 
     def _run_segment(
-        self, frame: Frame, index: int, arrays: Arrays, options: RunOptions | None, times: StepTimes | None
+        self, frame: Frame, index: int, arrays: Arrays, results: Results, options: RunOptions | None,
+        times: StepTimes | None,
     ) -> None:  # fmt: skip
         plan = self.plan(frame, index)
-        free = frame.free.setdefault(index, [])
-        try:
-            binding = free.pop()
-        except IndexError:
-            binding = Binding(plan, allocate_pool(plan.pool_bytes), self.nthreads, self.flush_denormals)
         for _, buffer, _ in plan.patches:
             if buffer not in arrays:
-                arrays[buffer] = self._allocate(buffer, frame.environment)
-        binding.patch({b: a.ctypes.data for b, a in arrays.items() if isinstance(a, np.ndarray)})
-        stamps = None if times is None else np.zeros((len(plan.steps), 2), np.int64)
-        finished = binding.launch(options, stamps)
+                arrays[buffer] = results.allocate(buffer, frame.environment)
+        binding = self._take(frame, index, plan)
+        try:
+            binding.patch({b: a.ctypes.data for b, a in arrays.items() if isinstance(a, np.ndarray)})
+            stamps = None if times is None else np.zeros((len(plan.steps), 2), np.int64)
+            finished = binding.launch(options, stamps)
+            error = binding.error()
+        finally:
+            self._give_back(frame, index, binding)
         if times is not None and stamps is not None:
             spans = (stamps[:, 1] - stamps[:, 0]) / ticks_per_second()
             times.steps += zip(plan.steps, spans.tolist(), strict=True)
-        error = binding.error()
-        free.append(binding)
         if error is not None:
             step, code, value = error
             raise ExecutionError(_ERRORS[code].format(value=value), model=self.program.name, node=step.nodes[0])
         if not finished:
             raise RunCancelled("the run was ended by its options", model=self.program.name)
 
-    def _allocate(self, buffer: Buffer, environment: Environment) -> Any:
-        """An array for what a segment writes: a result in its port's shape, else flat, as large as the buffer is.
+    def _take(self, frame: Frame, index: int, plan: SegmentPlan) -> Binding:
+        """A binding no other run uses, with a pool of its own. Raises MemoryLimitError where another is too many."""
+        with self._lock:
+            free = frame.free.setdefault(index, [])
+            if free:
+                self._busy_bytes += plan.pool_bytes
+                return free.pop()
+            if self.max_memory is not None:
+                self._afford(plan.pool_bytes, "another pool", self._busy_bytes)
+                self._make_room(self.max_memory - self._weight_bytes - self._busy_bytes - plan.pool_bytes)
+            self._busy_bytes += plan.pool_bytes
+        try:
+            return Binding(plan, self.memory.pool(plan.placement), self.nthreads, self.flush_denormals)
+        except BaseException:
+            with self._lock:
+                self._busy_bytes -= plan.pool_bytes
+            raise
 
-        (A value in a blocked layout is larger than its logical shape says.)
-        """
-        port = next((p for p in self.program.outputs if p.buffer is buffer), None)
-        tensor = buffer.type if port is None else port.type
-        assert isinstance(tensor, TensorType) and tensor.dtype.numpy is not None
-        if port is None or tensor.shape is None:
-            return np.empty(environment(buffer.size) // tensor.dtype.itemsize, tensor.dtype.numpy)
-        return np.empty(environment.shape(tensor.shape), tensor.dtype.numpy)
+    def _make_room(self, size: int) -> None:
+        """Drop idle pools of the shapes that were met longest ago until the rest take no more than `size` bytes."""
+        idle = [(frame, frame.idle_bytes) for frame in self._frames.values()]
+        total = sum(size for _, size in idle)
+        for frame, freed in idle:
+            if total <= size:
+                return
+            frame.free.clear()
+            total -= freed
 
-    def _result(
-        self, port: Port, arrays: Arrays, environment: Environment, index: int, out: Sequence[Any] | None
-    ) -> Any:  # fmt: skip
-        array = arrays.get(port.buffer)
-        if array is None and port.buffer.table is not None:
-            array = port.buffer.table.fill(environment)
-        elif array is None and port.buffer.kind == CONSTANT:
-            array = port.buffer.array
-        if not isinstance(port.type, TensorType) or not isinstance(array, np.ndarray):
-            return array
-        first = next(p for p in self.program.outputs if p.buffer is port.buffer)
-        if port.buffer.kind == OUTPUT and first is port:
-            return array
-        shape = array.shape if port.type.shape is None else environment.shape(port.type.shape)
-        found = array.reshape(shape)
-        if out is not None:
-            out[index][...] = found
-            return out[index]
-        return found.copy()
+    def _give_back(self, frame: Frame, index: int, binding: Binding) -> None:
+        with self._lock:
+            self._busy_bytes -= binding.plan.pool_bytes
+            frame.free.setdefault(index, []).append(binding)

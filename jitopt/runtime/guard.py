@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from jitopt.runtime.memory import Array
 from jitopt.runtime.planner import ALIGNMENT, Buffer, Order, Placement, live_bytes
 
 PAGE = mmap.PAGESIZE
@@ -113,5 +114,35 @@ class GuardedArrays:
 
     def check(self) -> None:
         """See `GuardedPool.check`, over all arrays."""
+        for pool in self._pools:
+            pool.check()
+
+
+class GuardedMemory:
+    """The memory of an executor under test: pools, results, constants and tables all end at protected pages.
+
+    `check` raises MemoryError when a run wrote in front of one of them.
+    """
+
+    def __init__(self) -> None:
+        self._pools: list[GuardedPool] = []
+        self._arrays = GuardedArrays()
+
+    def plan(self, buffers: Sequence[Buffer]) -> Placement:
+        return guard_pages(buffers)
+
+    def pool(self, placement: Placement) -> Array:
+        assert isinstance(placement, GuardedPlacement)
+        self._pools.append(GuardedPool(placement))
+        return self._pools[-1].array
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        return self._arrays.empty(shape, dtype)
+
+    def hold(self, array: Array) -> Array:
+        return self._arrays.copy(array)
+
+    def check(self) -> None:
+        self._arrays.check()
         for pool in self._pools:
             pool.check()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jitopt.errors import ShapeError
 from jitopt.ir.dims import Environment, Expr, symbols
 from jitopt.ir.graph import Value
 from jitopt.ir.interpreter import Interpreter
@@ -18,7 +19,8 @@ def run_host_step(
 ) -> dict[str, int]:  # fmt: skip
     """Compute the node's outputs into `arrays`; returns symbols of its output shapes that only now have values.
 
-    Raises ExecutionError naming the node where its reference fails.
+    Raises ExecutionError naming the node where its reference fails, ShapeError where a result has another shape than
+    the model says, which later steps rely on.
     """
     node = step.node
     state: dict[Value, Any] = {}
@@ -35,10 +37,28 @@ def run_host_step(
             arrays[buffer] = result
             continue
         arrays[buffer] = np.ascontiguousarray(result).reshape(result.shape)
-        for dim, extent in zip(value.type.shape or (), result.shape, strict=False):
-            if isinstance(dim, Expr) and symbols(dim) == {str(dim)} and str(dim) not in environment.values:
-                found[str(dim)] = extent
+        if value.type.shape is not None:
+            try:
+                _bind(value, result.shape, environment, found)
+            except ShapeError as error:
+                raise error.at(model=interpreter.graph.name, node=node.name) from None
     return found
+
+
+def _bind(value: Value, shape: tuple[int, ...], environment: Environment, found: dict[str, int]) -> None:
+    """Enter the extents that are symbols of their own, hold the others against what they must be."""
+    dims = value.shape
+    fits = len(dims) == len(shape)
+    for dim, extent in zip(dims, shape, strict=False):
+        try:
+            expected = environment(dim)
+        except KeyError:
+            pure = isinstance(dim, Expr) and symbols(dim) == {str(dim)}
+            expected = found.setdefault(str(dim), extent) if pure else extent
+        fits = fits and expected == extent
+    if not fits:
+        declared = ", ".join(map(str, dims))
+        raise ShapeError(f"'{value.name}' came out with the shape {shape}, the model says ({declared})")
 
 
 def _array(value: Value, buffer: Buffer, arrays: dict[Buffer, Any], environment: Environment) -> Any:
