@@ -30,6 +30,7 @@ from jitopt.lower.program import (
 from jitopt.lower.strided import invisible_transposes
 from jitopt.lower.tables import table_of
 from jitopt.lower.template import refusal_of, template_of
+from jitopt.lower.verifier import verify_program
 from jitopt.ops import operator_of
 from jitopt.ops.operator import Kind
 
@@ -61,7 +62,8 @@ def is_shape_only(node: Node) -> bool:
 def lower(graph: Graph, target: Target, *, precision: str = "default", groupings: Iterable[str] = GROUPINGS) -> Program:
     """The program of an optimised graph whose layouts are chosen; the graph is not changed.
 
-    Raises UnsupportedOperator for a node with neither kernel nor reference.
+    Raises UnsupportedOperator for a node with neither kernel nor reference; CompileError for a program that does not
+    verify, which is a bug of ours.
     """
     context = Context(graph, target, precision)
     for value in graph.inputs:
@@ -91,7 +93,9 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
     ports = [Port(v.name, v.type, context.address(v).buffer) for v in graph.inputs if v.type is not None]
     outputs = _outputs(graph, context)
     _assign_kinds(parts, outputs)
-    return Program(graph.name, target.name, ports, outputs, parts, graph.metadata, checks_of(graph))
+    program = Program(graph.name, target.name, ports, outputs, parts, graph.metadata, checks_of(graph))
+    verify_program(program)
+    return program
 
 
 def groups_of(graph: Graph, groupings: Iterable[str] = GROUPINGS) -> list[Group]:
