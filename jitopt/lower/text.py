@@ -7,6 +7,7 @@
       buffer %relu: pool, 4096*n bytes, float32[n, 12, 8, 8]
       input "x": float32[n, 3, 8, 8] = %x
       output "y": float32[n, 10] = %y
+      check @conv "at least" (n - 2, 0) "the kernel reaches over 3 elements where axis 2 has n ..."
       kernel k0: conv, 8 lanes { ... }
       segment {
         step k0 nodes (@conv Conv, @relu Relu) {
@@ -65,6 +66,9 @@ def print_program(program: Program) -> str:
         lines.append(f"symbol {bare(name)} = element {index} of {quote(source)}")
     for name, (buffer, axis) in program.shape_symbols.items():
         lines.append(f"symbol {bare(name)} = axis {axis} of {marked('%', labels[buffer])}")
+    for c in program.checks:
+        pair = f"({dim_text(c.a)}, {dim_text(c.b)})"
+        lines.append(f"check {marked('@', c.node)} {quote(c.relation)} {pair} {quote(c.what)}")
     for spec, name in kernels.items():
         lines += spec_lines(name, spec)
     for part in program.parts:

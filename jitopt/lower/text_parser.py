@@ -15,6 +15,7 @@ from jitopt.ir.literals import parse_float
 from jitopt.ir.text_dims import parse_dim, parse_int, parse_type
 from jitopt.ir.text_parser import GraphParser
 from jitopt.ir.types import TensorType
+from jitopt.lower.checks import Check
 from jitopt.lower.program import (
     CONSTANT,
     HOST,
@@ -35,6 +36,7 @@ from jitopt.lower.program import (
 from jitopt.lower.spec import KernelSpec
 from jitopt.lower.tables import FILLS, Table
 from jitopt.lower.text_spec import parse_list, parse_spec
+from jitopt.ops.rules import RELATIONS
 
 Array = np.ndarray[Any, Any]
 _KINDS = (POOL, CONSTANT, INPUT, OUTPUT, HOST, TABLE)
@@ -81,6 +83,8 @@ class _Parser:
                 out.outputs.append(self._port())
             elif cursor.accept("symbol"):
                 self._symbol(out)
+            elif cursor.accept("check"):
+                out.checks.append(self._check())
             elif cursor.at("kernel"):
                 self._kernel()
             elif cursor.accept("segment"):
@@ -89,7 +93,7 @@ class _Parser:
                 out.parts.append(self._host())
             else:
                 raise cursor.error(
-                    f"expected buffer, input, output, kernel, segment, host or '}}', found {cursor.found()}"
+                    f"expected buffer, input, output, check, kernel, segment, host or '}}', found {cursor.found()}"
                 )
         return out
 
@@ -163,6 +167,17 @@ class _Parser:
             axis = parse_int(cursor)
             cursor.expect("of")
             out.shape_symbols[name] = self._use(cursor), axis
+
+    def _check(self) -> Check:
+        cursor = self.cursor
+        node = cursor.label("node", "a node, such as @relu")
+        at, relation = cursor.peek.at, cursor.string("a relation")
+        if relation not in RELATIONS:
+            raise cursor.error(f"unknown relation '{relation}', it is one of {', '.join(RELATIONS)}", at)
+        dims = parse_list(cursor, parse_dim)
+        if len(dims) != 2:
+            raise cursor.error(f"expected two dims, found {len(dims)}", at)
+        return Check(relation, dims[0], dims[1], node, cursor.string("what the node asks"))
 
     # kernels and steps ------------------------------------------------------------------------------------------
     def _kernel(self) -> None:

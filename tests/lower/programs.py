@@ -9,6 +9,7 @@ from jitopt.ir.clone import clone, isolate
 from jitopt.ir.dims import floor_div, select_eq, symbol
 from jitopt.ir.graph import Graph, Metadata
 from jitopt.ir.types import tensor
+from jitopt.lower.checks import Check
 from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import lower
 from jitopt.lower.program import (
@@ -102,6 +103,7 @@ def everything() -> Program:
     parts: list[Segment | HostStep] = [Segment([first, second]), host]
     ports = [Port("y", rows, y), Port("late", rows, late), Port("shape", tensor("int64", (2,)), ints)]
     program = Program("every thing", "avx2", [Port("in put", rows, x)], ports, parts, metadata)
+    program.checks.append(Check("at least", n - 2, 0, "add/a", 'it needs "two"'))
     program.content_symbols["ids[0]"] = ("in put", 0)
     program.shape_symbols["m"] = (late, 1)
     return program

@@ -43,6 +43,7 @@ def test_programs_read_back(name: str) -> None:
     assert [s.digest for s in again.specs] == [s.digest for s in program.specs]  # 1 is not True here
     assert [b.size for b in buffer_labels(again)] == [b.size for b in buffer_labels(program)]
     assert again.metadata == program.metadata
+    assert again.checks == program.checks
 
 
 @pytest.mark.parametrize("name", ["small", "around", "branching"])
@@ -94,7 +95,7 @@ KERNEL = HEAD + "kernel k0: to_blocked, 8 lanes {\n    words (x, y)\n  }\n  segm
         ("", "line 1, column 1: expected 'program', found the end of the text"),
         ('program "p" {', "line 1, column 13: expected 'for', found '{'"),
         ('program "p" for "avx2" {} }', "line 1, column 27: unexpected '}' after the program"),
-        (HEAD + "%y", "line 3, column 3: expected buffer, input, output, kernel, segment, host or '}', found '%y'"),
+        (HEAD + "%y", "line 3, column 3: expected buffer, input, output, check, kernel, segment, host or '}', found '%y'"),
         (HEAD + "buffer %x: pool, 4 bytes", "line 3, column 10: buffer 'x' is defined twice"),
         (HEAD + "buffer %y: heap, 4 bytes", "line 3, column 14: unknown kind of buffer 'heap', it is one of pool"),
         (HEAD + "buffer %y: pool, 4 bits", "line 3, column 22: expected 'bytes', found 'bits'"),
