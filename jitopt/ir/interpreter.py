@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -113,12 +114,14 @@ class Interpreter:
         node = step.node
         arrays = [None if v is None else _value_of(v, state) for v in node.inputs]
         arrays += [None] * (step.arity - len(arrays))
-        if node.subgraphs:
-            step.attrs.run = self._subgraph
-            step.attrs.captures = [_value_of(v, state) for v in node.captures]
+        attrs = step.attrs
+        if node.subgraphs:  # an object of this call's own: other threads may run the same step
+            attrs = copy.copy(attrs)
+            attrs.run = self._subgraph
+            attrs.captures = [_value_of(v, state) for v in node.captures]
         assert step.operator.reference is not None
         try:
-            result = step.operator.reference(step.attrs, *arrays)
+            result = step.operator.reference(attrs, *arrays)
         except JitoptError as error:
             raise error.at(model=self.graph.name, node=node.name) from None
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:

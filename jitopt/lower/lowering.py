@@ -39,12 +39,17 @@ if TYPE_CHECKING:
 
 
 def is_view(node: Node) -> bool:
-    """The node's first output is its first input's bytes under another shape."""
+    """The node's first output is its first input's bytes under another shape, which is known without running it."""
     if node.op == "jitopt.Reorder":
         return _reorder_is_view(node)
-    kind = operator_of(node).kind
+    if operator_of(node).kind is not Kind.VIEW or any(v is not None and not _is_known(v) for v in node.inputs[1:]):
+        return False
     source = node.input(0)
-    return kind is Kind.VIEW and source is not None and not source.layout.block and isinstance(source.type, TensorType)
+    return source is not None and not source.layout.block and isinstance(source.type, TensorType)
+
+
+def _is_known(value: Value) -> bool:
+    return value.constant is not None or value.content is not None
 
 
 def _reorder_is_view(node: Node) -> bool:
