@@ -3,7 +3,7 @@
 A group is an anchor with the pointwise nodes before (prologue) and after it (epilogue), or pointwise nodes alone.
 Legality is the table `LEGAL` over operator kinds, plus three conditions every absorbed node must meet: its loop
 domain is the group's, its operands can be reached from inside the kernel (the template says so), and the group stays
-convex (nothing it reads from outside depends on anything it computes).
+convex (nothing it reads from outside depends, be it through other groups, on anything it computes).
 """
 
 from __future__ import annotations
@@ -58,17 +58,37 @@ class Group:
 
 
 class Ancestry:
-    """Which nodes each node depends on, as bit sets over positions in topological order."""
+    """Which nodes each node waits for, as bit sets over positions in topological order.
+
+    Members of a group run at one time, so each waits for what any of them depends on, and so do their readers.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.position = {node: i for i, node in enumerate(graph)}
         self.above: dict[Node, int] = {}
+        self._mates: dict[Node, list[Node]] = {}
         for node in graph:
             bits = 0
             for value in node.operands:
                 if value is not None and value.producer in self.position:
                     bits |= self.above[value.producer] | self.bit(value.producer)
             self.above[node] = bits
+
+    def join(self, members: list[Node]) -> None:
+        """Let these nodes be one group from now on."""
+        self._mates.update(dict.fromkeys(members, members))
+        waiting = [members]
+        while waiting:
+            mates = waiting.pop()
+            bits = 0
+            for node in mates:
+                bits |= self.above[node]
+            for node in mates:
+                self.above[node] = bits
+                for user in (user for v in node.outputs for user, _ in v.uses if user in self.position):
+                    if self.above[user] | bits | self.bit(node) != self.above[user]:
+                        self.above[user] |= bits | self.bit(node)
+                        waiting.append(self._mates.get(user, [user]))
 
     def bit(self, node: Node) -> int:
         return 1 << self.position[node]
@@ -156,6 +176,7 @@ def _grow(
                 continue
             group.nodes.append(node)
             group.nodes.sort(key=ancestry.position.__getitem__)
+            ancestry.join(group.nodes)
             taken.add(node)
             changed = True
             break

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jitopt.errors import UnsupportedOperator
 from jitopt.ir.clone import isolate
-from jitopt.ir.dims import product
+from jitopt.ir.dims import product, symbols
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower import templates as _templates  # noqa: F401  (registers every template)
@@ -29,7 +29,7 @@ from jitopt.lower.program import (
 )  # fmt: skip
 from jitopt.lower.strided import invisible_transposes
 from jitopt.lower.tables import table_of
-from jitopt.lower.template import refusal_of, template_of
+from jitopt.lower.template import refusal_of
 from jitopt.lower.verifier import verify_program
 from jitopt.ops import operator_of
 from jitopt.ops.operator import Kind
@@ -64,6 +64,24 @@ def is_shape_only(node: Node) -> bool:
     return all(table_of(v) is not None for v in node.outputs)
 
 
+def data_dependent(graph: Graph) -> set[Node]:
+    """Nodes whose results have extents that only running them tells; later nodes may be shaped by those extents."""
+    known = {s for v in graph.inputs for s in _shape_symbols(v)}
+    found: set[Node] = set()
+    for node in graph:
+        new = {s for v in node.outputs for s in _shape_symbols(v)} - known
+        if new:
+            found.add(node)
+            known |= new
+    return found
+
+
+def _shape_symbols(value: Value) -> set[str]:
+    if not isinstance(value.type, TensorType):
+        return set()
+    return {s for dim in value.type.shape or () for s in symbols(dim)}
+
+
 def lower(graph: Graph, target: Target, *, precision: str = "default", groupings: Iterable[str] = GROUPINGS) -> Program:
     """The program of an optimised graph whose layouts are chosen; the graph is not changed.
 
@@ -76,7 +94,8 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
         tensor = value.type if isinstance(value.type, TensorType) else None
         context.place(value, Address(Buffer(value.name, INPUT, size, type=tensor)))
     aside, unseen = _set_aside(graph, groupings)
-    groups = form_groups(graph, groupings, skip=aside, through=unseen)
+    dependent = data_dependent(graph) - aside
+    groups = form_groups(graph, groupings, skip=aside | dependent, through=unseen)
     grouped = {n for g in groups for n in g.nodes}
     hosts = [n for n in graph if n not in aside and n not in grouped]
     for node in hosts:
@@ -94,7 +113,7 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
             if not is_shape_only(unit) and unit not in unseen:
                 context.place(unit.output, context.address(unit.arg(0)))
         else:
-            parts.append(_host_step(unit, context))
+            parts.append(_host_step(unit, context, unit in dependent))
     ports = [Port(v.name, v.type, context.address(v).buffer) for v in graph.inputs if v.type is not None]
     outputs = _outputs(graph, context)
     _assign_kinds(parts, outputs)
@@ -147,7 +166,7 @@ def _schedule(graph: Graph, groups: list[Group], hosts: list[Node], aside: set[N
     return order
 
 
-def _host_step(node: Node, context: Context) -> HostStep:
+def _host_step(node: Node, context: Context, dependent: bool) -> HostStep:
     def buffer(value: Value | None) -> Buffer | None:
         if value is None:
             return None
@@ -160,7 +179,7 @@ def _host_step(node: Node, context: Context) -> HostStep:
         size = product(tensor.shape) * tensor.dtype.itemsize if tensor is not None and tensor.shape is not None else 0
         context.place(value, Address(Buffer(value.name, HOST, size, type=tensor)))
     captures = tuple(b for v in node.captures if (b := buffer(v)) is not None)
-    reason = refusal_of(node) if template_of(node) is None else ""
+    reason = "the shape of its result depends on data" if dependent else refusal_of(node)
     alone = isolate(node).nodes[0]
     return HostStep(alone, tuple(map(buffer, node.inputs)), captures, tuple(map(buffer, node.outputs)), reason)
 

@@ -33,6 +33,8 @@ class Pointwise(Template):
         operator = operator_of(node)
         if operator.formula is None and operator.name not in SPECIAL_FORMS:
             return f"{node.op} has no device formula"
+        if len(node.outputs) != 1:
+            return f"{node.op} with {len(node.outputs)} outputs has no kernel"
         return unusable([*node.inputs, *node.outputs])
 
     def absorbs(self, group: Group, node: Node, where: str) -> bool:

@@ -121,7 +121,12 @@ def _lp_norm(b: BodyBuilder, node: Node, attrs: Attrs) -> None:
     x = _input(b, node)
     powers = b.emit("abs", x) if attrs.p == 1 else _square(b, x)
     total = b.emit("reduce_sum", powers)
-    b.define(node.output, b.emit("div", x, total if attrs.p == 1 else b.emit("sqrt", total)))
+    norm = total if attrs.p == 1 else b.emit("sqrt", total)
+    zero = b.literal(0.0, "float32")
+    b.define(
+        node.output,
+        b.emit("where", b.emit("equal", norm, zero, dtype="bool"), zero, b.emit("div", x, norm), dtype="float32"),
+    )
 
 
 @expansion("InstanceNormalization")
