@@ -16,6 +16,7 @@ from jitopt.ir.dims import Expr
 from jitopt.ir.graph import Value
 from jitopt.ir.types import TensorType
 from jitopt.ops.contents import known
+from jitopt.ops.sampling import Axis, coordinates, filter_taps, linear_taps, nearest
 
 Array = np.ndarray[Any, Any]
 
@@ -62,6 +63,32 @@ def _range(dtype: str, start: int, count: int, delta: int) -> Array:
     return (start + np.arange(count, dtype=np.int64) * delta).astype(dtype)
 
 
+def _resize_taps(
+    mode: str, coordinate: str, rounding: str, a: float, exclude: bool, scale: float, extent: int, out: int
+) -> tuple[Array, Array]:
+    """Index and weight, [out, taps], of one resized axis; scale 0: out / extent."""
+    if mode == "same":
+        return np.arange(out)[:, None], np.ones((out, 1))
+    axis = Axis(extent, out, scale or float(np.float32(out) / np.float32(max(extent, 1))))
+    at = coordinates(axis, coordinate)
+    if mode == "nearest":
+        return nearest(at, rounding, extent)[:, None], np.ones((out, 1))
+    taps = (
+        linear_taps(at, axis) if mode == "linear" else filter_taps(at, axis, mode, a, antialias=False, exclude=exclude)
+    )
+    return taps.index, taps.weight
+
+
+def _resize_index(*args: Any) -> Array:
+    """Elements of the input that each output reads, [taps][out]."""
+    return _resize_taps(*args)[0].T.astype(np.int64)
+
+
+def _resize_weight(*args: Any) -> Array:
+    """Their weights, float32 [taps][out]."""
+    return _resize_taps(*args)[1].T.astype(np.float32)
+
+
 def table_of(value: Value) -> Table | None:
     """The table that holds a value which depends on shapes only: known elements, or a Range with known operands."""
     node = value.producer
@@ -76,4 +103,10 @@ def table_of(value: Value) -> Table | None:
     return None
 
 
-FILLS: dict[str, Callable[..., Array]] = {"elements": _elements, "range": _range, "window": _window}
+FILLS: dict[str, Callable[..., Array]] = {
+    "elements": _elements,
+    "range": _range,
+    "window": _window,
+    "resize_index": _resize_index,
+    "resize_weight": _resize_weight,
+}
