@@ -1,4 +1,4 @@
-"""The text form of fusion groups, both ways, and what must hold of them.
+"""The text form of fusion groups, both ways.
 
     groups of "block" {
       group conv @conv {
@@ -23,15 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jitopt.errors import CompileError
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.lexer import Cursor, bare, marked, quote
 from jitopt.lower import templates as _templates  # noqa: F401  (registers every template)
-from jitopt.lower.groups import LEGAL, Ancestry, Group
+from jitopt.lower.groups import Group
 from jitopt.lower.template import Template, refusal_of, template_of
 from jitopt.lower.text_spec import indented, list_lines, parse_list
-from jitopt.ops import operator_of
-from jitopt.ops.operator import Kind
 
 
 def print_groups(groups: Sequence[Group], graph: Graph) -> str:
@@ -93,7 +90,8 @@ class _Parser:
     def _group(self) -> Group:
         cursor = self.cursor
         at, name = cursor.peek.at, cursor.name("a template")
-        group = Group(self._node(cursor), self._template(name, at))
+        anchor = self._node(cursor)
+        group = Group(anchor, self._template(anchor, name, at))
         cursor.expect("{")
         cursor.expect("nodes")
         group.nodes = parse_list(cursor, self._member)
@@ -107,19 +105,18 @@ class _Parser:
         cursor.expect("}")
         return group
 
-    def _template(self, name: str, at: int) -> Template:
-        template = template_of(self.last)
+    def _template(self, anchor: Node, name: str, at: int) -> Template:
+        template = template_of(anchor)
         if template is None or template.name != name:
-            found = f"by '{template.name}'" if template is not None else f"by no kernel ({refusal_of(self.last)})"
-            raise self.cursor.error(f"node '{self.last.name}' is computed {found}, not by '{name}'", at)
+            found = f"by '{template.name}'" if template is not None else f"by no kernel ({refusal_of(anchor)})"
+            raise self.cursor.error(f"node '{anchor.name}' is computed {found}, not by '{name}'", at)
         return template
 
     def _node(self, cursor: Cursor) -> Node:
         at, name = cursor.peek.at, cursor.label("node", "a node, such as @relu")
         if name not in self.nodes:
             raise cursor.error(f"graph '{self.graph.name}' has no node '{name}'", at)
-        self.last = self.nodes[name]
-        return self.last
+        return self.nodes[name]
 
     def _member(self, cursor: Cursor) -> Node:
         node = self._node(cursor)
@@ -127,53 +124,3 @@ class _Parser:
         if op != node.op:
             raise cursor.error(f"node '{node.name}' is {node.op}, not {op}", at)
         return node
-
-
-def verify_groups(groups: Sequence[Group], graph: Graph) -> None:
-    """Check groups against their graph.
-
-    No node is in two groups; the anchor is a member that the template can compute; members stand in the graph's order;
-    every member but the anchor is of a kind that may join it (`LEGAL`), or a Transpose the kernel's store carries out;
-    a group depends on nothing that depends on it; values inside a group that others read are among what it writes.
-
-    Raises CompileError naming the node.
-    """
-    ancestry = Ancestry(graph)
-    owner: dict[Node, Group] = {}
-    for group in groups:
-        try:
-            _verify_group(group, ancestry, owner)
-        except CompileError as error:
-            error.message = f"group '{group}': {error.message}"
-            raise
-
-
-def _verify_group(group: Group, ancestry: Ancestry, owner: dict[Node, Group]) -> None:
-    for node in group.nodes:
-        if node not in ancestry.position:
-            raise CompileError("the node is not in the graph", node=node.name)
-        if owner.setdefault(node, group) is not group:
-            raise CompileError(f"the node is in group '{owner[node]}', too", node=node.name)
-    if group.anchor not in group.nodes:
-        raise CompileError("the anchor is no member", node=group.anchor.name)
-    if len(set(group.nodes)) < len(group.nodes):
-        raise CompileError("a node is listed twice", node=group.anchor.name)
-    reason = group.template.refuses(group.anchor)
-    if reason is not None:
-        raise CompileError(f"template {group.template.name} refuses the anchor: {reason}", node=group.anchor.name)
-    places = [ancestry.position[node] for node in group.nodes]
-    if places != sorted(places):
-        raise CompileError("the nodes are not in the graph's order", node=group.anchor.name)
-    for node in group.nodes:
-        _verify_member(group, node, ancestry)
-
-
-def _verify_member(group: Group, node: Node, ancestry: Ancestry) -> None:
-    if node is not group.anchor:
-        before, after = LEGAL[operator_of(group.anchor).kind]
-        legal = after if ancestry.above[node] & ancestry.bit(group.anchor) else before or after
-        if not legal or (operator_of(node).kind is not Kind.MAP and node.op != "Transpose"):
-            raise CompileError(f"{node.op} cannot join {group.anchor.op}", node=node.name)
-    others = [n for n in group.nodes if n is not node]
-    if not ancestry.convex_with(others, node):
-        raise CompileError("the group depends on a node that depends on it", node=node.name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from jitopt_kernels.targets import TARGETS, Target
+from jitopt_kernels.targets import TARGETS
 
 from jitopt.ir.clone import clone
 from jitopt.ir.dims import symbol
@@ -51,10 +51,11 @@ def _steps(*shape: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Levels:
-    """The model at each level."""
+    """The model at each level; `laid_out` is the optimised graph with layouts, which groups and program are made of."""
 
     graph: Graph
     optimized: Graph
+    laid_out: Graph
     groups: list[Group]
     program: Program
 
@@ -65,11 +66,7 @@ def levels(target: str = "avx2") -> Levels:
     graph = small_model()
     optimized = clone(graph)
     optimize(optimized)
-    return lowered(graph, optimized, TARGETS[target])
-
-
-def lowered(graph: Graph, optimized: Graph, target: Target) -> Levels:
-    """The levels below an optimised graph, which gets its layouts."""
-    assign_layouts(optimized, target.lanes)
-    infer(optimized)
-    return Levels(graph, optimized, groups_of(optimized), lower(optimized, target))
+    laid_out = clone(optimized)
+    assign_layouts(laid_out, TARGETS[target].lanes)
+    infer(laid_out)
+    return Levels(graph, optimized, laid_out, groups_of(laid_out), lower(laid_out, TARGETS[target]))
