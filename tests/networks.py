@@ -1,0 +1,93 @@
+"""Small graphs that the session's tests share: few operators, few kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from jitopt.ir.clone import clone
+from jitopt.ir.dims import symbol
+from jitopt.ir.graph import Graph
+from jitopt.ir.interpreter import Interpreter
+from jitopt.ops import find
+from jitopt.passes.infer import infer
+from jitopt.verify import compare
+
+N = symbol("n")
+
+
+def weights(*shape: int, seed: int = 0) -> Any:
+    """Random float32 of deviation 1 / sqrt(fan in)."""
+    fan = int(np.prod(shape[1:])) or 1
+    return (np.random.default_rng([seed, *shape]).standard_normal(shape) / np.sqrt(fan)).astype(np.float32)
+
+
+def floats(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng([seed, 9, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def pair() -> Graph:
+    """Two inputs of equal extents: "sum" = x + y, "out" = relu(sum), both outputs, in one kernel."""
+    graph = Graph("pair")
+    x, y = graph.input("x", "float32", (N, 4)), graph.input("y", "float32", (N, 4))
+    total = graph.output(graph.add("Add", [x, y], name="sum"))
+    graph.output(graph.add("Relu", [total], name="out"))
+    return graph
+
+
+def passing(**inputs: tuple[str, tuple[Any, ...]]) -> Graph:
+    """Inputs that are outputs, too: no kernel runs, results are copies of the feeds."""
+    graph = Graph("passing")
+    for name, (dtype, shape) in inputs.items():
+        graph.output(graph.input(name, dtype, shape))
+    return graph
+
+
+def convolutional() -> Graph:
+    """Conv, BatchNormalization and Relu, a residual block, pooling, Gemm and Softmax over [n, 3, 8, 8]."""
+    graph = Graph("convolutional")
+    x = graph.input("x", "float32", (N, 3, 8, 8))
+
+    def normalised(value: Any, name: str, seed: int) -> Any:
+        w = graph.constant(weights(8, value_channels[value], 3, 3, seed=seed), f"{name}.w")
+        y = graph.add("Conv", [value, w], name=name, pads=[1, 1, 1, 1])
+        vectors = [graph.constant(v, f"{name}.{i}") for i, v in enumerate((*weights(3, 8, seed=seed), np.full(8, 0.5)))]
+        for vector in vectors:
+            vector.constant = vector.constant.astype(np.float32)
+            vector.type = None
+        y = graph.add("BatchNormalization", [y, *vectors], name=f"{name}.norm")
+        value_channels[y] = 8
+        return y
+
+    value_channels = {x: 3}
+    stem = graph.add("Relu", [normalised(x, "stem", 1)], name="stem.relu")
+    value_channels[stem] = 8
+    body = graph.add("Relu", [normalised(stem, "body", 2)], name="body.relu")
+    joined = graph.add("Add", [body, stem], name="joined")
+    pooled = graph.add("GlobalAveragePool", [joined], name="pooled")
+    flat = graph.add("Flatten", [pooled], name="flat")
+    bias = graph.constant(weights(10, seed=4), "fc.b")
+    logits = graph.add("Gemm", [flat, graph.constant(weights(8, 10, seed=3), "fc.w"), bias], name="logits")
+    graph.output(graph.add("Softmax", [logits], name="y", axis=-1))
+    return graph
+
+
+def reference(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """What the interpreter makes of the unoptimised graph."""
+    copy = clone(graph)
+    infer(copy)
+    return Interpreter(copy, find).run({name: np.asarray(feed) for name, feed in feeds.items()})
+
+
+def check(session: Any, graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
+    """Run the session, hold every output against the interpreter, return the results."""
+    results = session.run(None, feeds)
+    for (name, expected), found in zip(reference(graph, feeds).items(), results, strict=True):
+        verdict = compare(found, expected)
+        assert verdict, f"{name}: {verdict.reason}"
+    return results
+
+
+Build = Callable[[], Graph]
