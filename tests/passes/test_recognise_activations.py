@@ -35,6 +35,10 @@ def hard_sigmoid(g: Graph, x: Value) -> Value:
     return g.add("HardSigmoid", [x], alpha=1 / 6, beta=0.5)
 
 
+def unit(g: Graph, x: Value) -> Value:
+    return g.add("Clip", [x, c(g, 0.0), c(g, 1.0)])
+
+
 def softplus(g: Graph, x: Value) -> Value:
     return g.add("Log", [g.add("Add", [c(g, 1.0), g.add("Exp", [x])])])
 
@@ -50,6 +54,12 @@ FORMS: dict[str, tuple[Form, str]] = {
     "(x / 6) * relu6": (lambda g, x: g.add("Mul", [g.add("Div", [x, c(g, 6.0)]), relu6(g, x, "relu")]), "HardSwish"),
     "relu6 / 6": (lambda g, x: g.add("Div", [relu6(g, x), c(g, 6.0)]), "HardSigmoid"),
     "relu6 * 1/6": (lambda g, x: g.add("Mul", [relu6(g, x), c(g, 1 / 6)]), "HardSigmoid"),
+    "clip(x / 6 + 1/2)": (lambda g, x: unit(g, g.add("Add", [g.add("Div", [x, c(g, 6.0)]), c(g, 0.5)])), "HardSigmoid"),
+    "clip(0.2 * x + 0.4)": (
+        lambda g, x: unit(g, g.add("Add", [c(g, 0.4), g.add("Mul", [c(g, 0.2), x])])),
+        "HardSigmoid",
+    ),
+    "clip((x + 3) / 6)": (lambda g, x: unit(g, g.add("Div", [g.add("Add", [x, c(g, 3.0)]), c(g, 6.0)])), "HardSigmoid"),
     "mish": (lambda g, x: g.add("Mul", [x, g.add("Tanh", [g.add("Softplus", [x])])]), "Mish"),
     "mish by log": (lambda g, x: g.add("Mul", [g.add("Tanh", [softplus(g, x)]), x]), "Mish"),
 }
@@ -69,6 +79,9 @@ NEAR: dict[str, Form] = {
     "another offset": lambda g, x: g.add("Div", [g.add("Mul", [x, relu6(g, x, offset=2.0)]), c(g, 6.0)]),
     "another bound": lambda g, x: g.add("Div", [g.add("Mul", [x, relu6(g, x, top=5.0)]), c(g, 6.0)]),
     "another divisor": lambda g, x: g.add("Div", [g.add("Mul", [x, relu6(g, x)]), c(g, 5.0)]),
+    "another interval": lambda g, x: g.add(
+        "Clip", [g.add("Add", [g.add("Div", [x, c(g, 6.0)]), c(g, 0.5)]), c(g, 0.0), c(g, 2.0)]
+    ),
     "another x": lambda g, x: g.add("Mul", [g.add("Abs", [x]), g.add("Sigmoid", [x])]),
     "a sum": lambda g, x: g.add("Add", [x, g.add("Sigmoid", [x])]),
 }
