@@ -49,9 +49,12 @@ def make_gemm(
     finish: Any,
     finish_tail: Any,
     layout: str = "packed",
+    whole: bool = False,
     cache_bytes: int = CACHE_BYTES,
 ) -> Callable[..., None]:
     """A GEMM kernel for one tile shape and epilogue; all extents and strides are run-time arguments.
+
+    `whole` promises that n is a multiple of panel * lanes and leaves out the code for tails.
 
     Arguments, in order (strides in bytes; batch (i, j) has i < outer, j < inner):
         a, a_outer, a_inner, a_row     A of batch (i, j), row r, at a + i * a_outer + j * a_inner + r * a_row
@@ -71,7 +74,7 @@ def make_gemm(
     plan = row_plan(heights, panel)
     plan_low, plan_high = plan.low, plan.high
     tile0, tile1, tile2, tile3, tile4 = five(
-        [_make_tile(lanes, height, panel, finish, finish_tail) for height in heights]
+        [_make_tile(lanes, height, panel, finish, None if whole else finish_tail) for height in heights]
     )
     one_row = len(heights) - 1
     wide = _make_wide(lanes, panel, finish)
@@ -144,14 +147,14 @@ def make_gemm(
 
 def _make_tile(lanes: int, height: int, panel: int, finish: Any, finish_tail: Any) -> Any:
     """One register tile: `height` rows of A times one panel of B, then the epilogue. Returns its height."""
-    width, vec = panel * lanes, lanes * 4
+    width, vec, whole = panel * lanes, lanes * 4, finish_tail is None
 
     @inlined
     def tile(a, a_row, b, b_row, k, operands, image, offset, y_row, column, valid):
         acc = tile_zeros(height, panel, lanes)
         for p in range(k):
             acc = rank1(acc, a + 4 * p, a_row, b + p * b_row, vec)
-        if valid >= width:
+        if whole or valid >= width:
             tile_finish(acc, finish, operands, image, offset, y_row, vec, column)
         else:
             tile_finish_tail(acc, finish, finish_tail, operands, image, offset, y_row, vec, column, valid)

@@ -81,6 +81,15 @@ def test_bits_do_not_depend_on_threads_or_tiles(layout: str) -> None:
         assert np.array_equal(first, run(a, b, bias, layout, tall=True))
 
 
+def test_whole_panels_need_no_tail() -> None:
+    finish, _ = bias_epilogue(8, blocked=False)
+    call = caller(make_gemm(lanes=8, heights=(2, 1), panel=2, finish=finish, finish_tail=None, whole=True))
+    a, b, bias = data(5, 32, 9)
+    a_, b_, y = guarded(a), guarded(pack_b(b, 8, 2)), guarded_like((5, 32))
+    call([address(a_), 0, 0, 36, address(b_), 0, 0, 0, 1, 1, 5, 32, 9, 0, 128, 0], (address(y), 0, address(bias)))
+    check(a, b, bias, y)
+
+
 def test_threads_share_one_row() -> None:
     a, b, bias = data(1, 333, 64)
     first = run(a, b, bias, "packed")

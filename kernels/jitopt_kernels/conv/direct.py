@@ -32,9 +32,12 @@ def make_conv(
     block: int,
     finish: Any,
     finish_tail: Any,
+    whole: bool = False,
     cache_bytes: int = CACHE_BYTES,
 ) -> Callable[..., None]:
     """A convolution kernel for one tile shape, input layout and epilogue.
+
+    `whole` promises that `channels` is a multiple of panel * lanes and leaves out the code for tails.
 
     Arguments, in order (strides in bytes):
         x, x_image, x_block, x_row, x_column   input: image, next `block` channels, row and column strides
@@ -53,7 +56,7 @@ def make_conv(
     plan, slots = row_plan(heights, panel), window_line(tallest)[1]
     plan_low, plan_high = plan.low, plan.high
     tile0, tile1, tile2, tile3, tile4 = five(
-        [make_tile(lanes, height, panel, block, slots, finish, finish_tail) for height in heights]
+        [make_tile(lanes, height, panel, block, slots, finish, None if whole else finish_tail) for height in heights]
     )
 
     @merged
@@ -114,8 +117,12 @@ def make_conv(
 
 
 def make_tile(lanes: int, height: int, panel: int, block: int, slots: int, finish: Any, finish_tail: Any) -> Any:
-    """One register tile: `height` output positions times one panel of channels, then the epilogue. Returns height."""
+    """One register tile: `height` output positions times one panel of channels, then the epilogue. Returns height.
+
+    finish_tail is None where every panel is whole.
+    """
     vec, step, line = lanes * 4, panel * lanes * 4, 16 * slots + 8
+    whole = finish_tail is None
 
     @inlined
     def tile(table, lines, blocks, b, ahead, operands, image, offset, y_step, y_block, column, valid):
@@ -130,7 +137,7 @@ def make_tile(lanes: int, height: int, panel: int, block: int, slots: int, finis
                 w += block * step
                 prefetch(ahead)
                 ahead += LINE_BYTES
-        if valid >= panel * lanes:
+        if whole or valid >= panel * lanes:
             tile_finish(acc, finish, operands, image, offset, y_step, y_block, column)
         else:
             tile_finish_tail(acc, finish, finish_tail, operands, image, offset, y_step, y_block, column, valid)

@@ -45,6 +45,7 @@ def make_conv_transposed(
     block: int,
     finish: Any,
     finish_tail: Any,
+    whole: bool = False,
     cache_bytes: int = CACHE_BYTES,
 ) -> Callable[..., None]:
     """A transposed convolution kernel; arguments as for `direct.make_conv`, in the same order.
@@ -57,7 +58,7 @@ def make_conv_transposed(
     plan, slots = row_plan(heights, panel), window_line(tallest)[1]
     plan_low, plan_high = plan.low, plan.high
     tile0, tile1, tile2, tile3, tile4 = five(
-        [make_tile(lanes, height, panel, block, slots, finish, finish_tail) for height in heights]
+        [make_tile(lanes, height, panel, block, slots, finish, None if whole else finish_tail) for height in heights]
     )
 
     @merged

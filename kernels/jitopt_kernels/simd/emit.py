@@ -121,3 +121,12 @@ def with_lanes(llvm_type: ir.Type, lanes: int | None) -> ir.Type:
 def lanes_of(numba_type: Any) -> int | None:
     """Lanes of a register type, None of a scalar."""
     return numba_type.lanes if isinstance(numba_type, Vec) else None
+
+
+def keep_loop(builder: ir.IRBuilder, last: ir.Block) -> None:
+    """Ask LLVM not to unroll or peel the loop whose body ends in block `last`: its copies would cost compile time."""
+    module = builder.module
+    flag = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    loop = ir.MDValue(module, [flag], name=str(len(module.metadata)))
+    loop.operands = (loop, flag)  # a loop's metadata node starts with itself, which makes it this loop's own
+    last.terminator.set_metadata("llvm.loop", loop)

@@ -17,7 +17,7 @@ from numba.core import cgutils
 
 from .binding import device, dtype_literal, literals
 from .dtypes import DTYPES
-from .emit import INT32, INT64, call, pointer, splat
+from .emit import INT32, INT64, call, keep_loop, pointer, splat
 from .lanes import tail_mask
 from .memory import load, load_scalar
 from .registers import Mask, Tile
@@ -196,19 +196,24 @@ def _tile_finish_tail(
         numbers = ir.Constant(ir.VectorType(INT32, tile.lanes), list(range(tile.lanes)))
         columns = builder.sdiv(builder.add(valid_, INT64(tile.lanes - 1)), lanes)
         columns = call(builder, "smin", INT64, columns, INT64(tile.n))
-        with cgutils.for_range(builder, INT64(tile.m)) as row, cgutils.for_range(builder, columns) as vec:
-            index = builder.add(builder.mul(row.index, INT64(tile.n)), vec.index)
-            value = builder.load(builder.gep(slots, [INT64(0), index]))
-            at = builder.add(builder.mul(row.index, row_step_), builder.mul(vec.index, vec_step_))
-            channel = builder.add(column_, builder.mul(vec.index, width))
-            given = [value, image_, builder.add(offset_, at), channel, operands_]
-            left = builder.sub(valid_, builder.mul(vec.index, lanes))
-            with builder.if_else(builder.icmp_signed(">=", left, lanes)) as (whole, partial):
-                with whole:
-                    function(builder, given)
-                with partial:
-                    first = splat(builder, builder.trunc(left, INT32), tile.lanes)
-                    function_tail(builder, [*given, builder.icmp_signed("<", numbers, first)])
+        with cgutils.for_range(builder, INT64(tile.m)) as row:
+            with cgutils.for_range(builder, columns) as vec:
+                index = builder.add(builder.mul(row.index, INT64(tile.n)), vec.index)
+                value = builder.load(builder.gep(slots, [INT64(0), index]))
+                at = builder.add(builder.mul(row.index, row_step_), builder.mul(vec.index, vec_step_))
+                channel = builder.add(column_, builder.mul(vec.index, width))
+                given = [value, image_, builder.add(offset_, at), channel, operands_]
+                left = builder.sub(valid_, builder.mul(vec.index, lanes))
+                with builder.if_else(builder.icmp_signed(">=", left, lanes)) as (whole, partial):
+                    with whole:
+                        function(builder, given)
+                    with partial:
+                        first = splat(builder, builder.trunc(left, INT32), tile.lanes)
+                        function_tail(builder, [*given, builder.icmp_signed("<", numbers, first)])
+                inner = builder.basic_block
+            keep_loop(builder, inner)
+            outer = builder.basic_block
+        keep_loop(builder, outer)
         return context.get_dummy_value()
 
     return types.void(tile, finish, finish_tail, operands, *(integer,) * 6), emit

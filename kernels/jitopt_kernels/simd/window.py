@@ -16,7 +16,7 @@ from numba.core import cgutils
 from .binding import device, dtype_literal, literals
 from .dtypes import numpy_dtype
 from .elementwise import extremum
-from .emit import INT32, INT64, call, pointer, splat
+from .emit import INT32, INT64, call, keep_loop, pointer, splat
 from .lanes import tail_mask
 from .memory import load
 from .registers import Mask, Tile
@@ -286,6 +286,8 @@ def _tile_finish_rows(
                     function(builder, given)
                 with otherwise:
                     function_tail(builder, [*given, first])
+            last = builder.basic_block
+        keep_loop(builder, last)
         return context.get_dummy_value()
 
     return types.void(tile, finish, finish_tail, operands, *(integer,) * 6), emit
