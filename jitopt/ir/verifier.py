@@ -134,6 +134,9 @@ class _Verifier:
         if node.captures and not inner:
             raise ModelError(f"{node.op} has captures, but no subgraph")
         for graph in inner:
+            if node.op == "If" and (graph.inputs or len(graph.outputs) != len(node.outputs)):
+                counts = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+                raise ModelError(f"branch '{graph.name}' has {counts} where If has {len(node.outputs)} outputs")
             if len(graph.captures) != len(node.captures):
                 raise ModelError(
                     f"subgraph '{graph.name}' captures {len(graph.captures)} values, {len(node.captures)} are given"

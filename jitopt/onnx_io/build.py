@@ -141,14 +141,14 @@ class Builder:
             if operator is None and schema is not None and schema.function is not None:
                 self._inline(scope, call, attributes, schema.function)
                 return
-            self._supported(call, version, operator, None if schema is None else schema.since)
-            self.written.append((self._add(scope, call, attributes), version))
+            operator = self._supported(call, version, operator, None if schema is None else schema.since)
+            self.written.append((self._add(scope, call, attributes, operator), version))
         except JitoptError as error:
             raise error.at(node=call.label) from None
 
     @staticmethod
-    def _supported(call: Call, version: int, operator: Operator | None, since: int | None) -> None:
-        """Raises UnsupportedOperator for an operator, or a version of one, that is not in the table.
+    def _supported(call: Call, version: int, operator: Operator | None, since: int | None) -> Operator:
+        """The operator. Raises UnsupportedOperator for one, or a version of one, that is not in the table.
 
         `since` is the version in force at the model's opset, None where ONNX knows no such operator then.
         """
@@ -161,8 +161,9 @@ class Builder:
             raise UnsupportedOperator(
                 f"version {since} of {call.op} is older than {operator.since[0]}, the oldest here"
             )
+        return operator
 
-    def _add(self, scope: Scope, call: Call, attributes: Attributes) -> Node:
+    def _add(self, scope: Scope, call: Call, attributes: Attributes, operator: Operator) -> Node:
         if not any(call.outputs):
             raise ModelError(f"{call.op} has no output")
         inner: list[Scope] = []
@@ -180,7 +181,7 @@ class Builder:
             inputs.pop()
         name = self._name(scope, call.stem)
         names = list(call.outputs)
-        while not names[-1]:
+        while not names[-1] and not operator.outputs[-1].variadic:
             names.pop()
         outputs = [scope.find(n) or scope.graph.value(f"{name}:{i}") for i, n in enumerate(names)]
         captures = list(dict.fromkeys(outer for s in inner for outer in s.captures))

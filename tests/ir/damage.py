@@ -148,3 +148,7 @@ def implicit(graph: Graph) -> None:
 def shared(graph: Graph) -> None:
     node = graph.node("if")
     node.attrs["else_branch"] = node.attrs["then_branch"]
+
+
+def missing_branch_output(graph: Graph) -> None:
+    graph.node("if").attrs["else_branch"].outputs.clear()

@@ -71,6 +71,7 @@ def test_broken_rules(break_rule: Callable[[Graph], None], message: str) -> None
         (damage.drop_capture, "node 'if': subgraph 'then_branch' captures 0 values, 1 are given"),
         (damage.capture_type, "captures 'a' as float64.*, it is float32.* outside"),
         (damage.implicit, "node 'else_branch/Neg': operand 'x' is not defined before its use in graph 'else_branch'"),
+        (damage.missing_branch_output, "branch 'else_branch' has 0 inputs and 0 outputs where If has 1 outputs"),
         (damage.shared, "graph 'then_branch' is the subgraph of two nodes"),
     ],
 )

@@ -117,6 +117,9 @@ def test_absent_outputs() -> None:
     nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["", "h", ""], name="lstm", hidden_size=4)]
     (node,) = read(model_of(nodes, ["x", "w", "r"], ["h"]))
     assert [v.name for v in node.outputs] == ["lstm:0", "h"]
+    nodes = [helper.make_node("Split", ["x"], ["", "y", ""], name="split", axis=0)]
+    (node,) = read(model_of(nodes, ["x"], ["y"]))
+    assert [v.name for v in node.outputs] == ["split:0", "y", "split:2"]
 
 
 def test_nodes_out_of_order_are_sorted() -> None:
