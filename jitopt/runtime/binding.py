@@ -33,7 +33,7 @@ class SegmentPlan:
     """A segment's argument words and step table for one set of shapes, and the layout of its pool.
 
     `words` has pool addresses as offsets; `pool_words` are the places of those, `patches` the places of addresses of
-    outside buffers. `step_words` gives for each table entry the index of its argument block in `words`.
+    outside buffers. `blocks` gives for each table entry the index of its argument block in `words`, `steps` its step.
     """
 
     words: np.ndarray[Any, Any]
@@ -48,6 +48,8 @@ class SegmentPlan:
     offsets: dict[Buffer, int]
     sizes: dict[Buffer, int]
     held: dict[Buffer, np.ndarray[Any, Any]]  # constants and tables whose addresses stand in `words`
+    environment: Environment
+    nthreads: int
 
 
 def plan_segment(
@@ -96,6 +98,7 @@ def plan_segment(
     return SegmentPlan(
         np.array(writer.words, np.int64), np.array(writer.pool_words, np.int64), writer.patches, table, blocks,
         [step for step, _ in entries], placement, placement.pool_bytes, unshared, offsets, sizes, writer.held,
+        environment, nthreads,
     )  # fmt: skip
 
 
