@@ -11,6 +11,7 @@ import jitopt
 from jitopt.cli.common import add_json_option, print_json, stdout
 from jitopt.codegen.cache import Cache
 from jitopt.codegen.host import choose_target, cpu_allowance, host_cpu, host_features, memory_limit
+from jitopt.demo.machine import cpu_model
 from jitopt.runtime.platform import this_platform
 
 PACKAGES = ("numba", "llvmlite", "numpy", "onnx", "onnxruntime")
@@ -41,7 +42,7 @@ def collect() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: _version(name) for name in PACKAGES},
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": f"{model_name()} ({host_cpu()})",
+        "cpu": f"{cpu_model()} ({host_cpu()})",
         "features": sorted(host_features()),
         "target": f"{target.name}: {target.lanes} float32 lanes, {target.registers} registers",
         "threads": f"{allowance.count} ({allowance.reason})",
@@ -49,18 +50,6 @@ def collect() -> dict[str, Any]:
         "memory": "unknown" if limit is None else f"{limit / 2**30:.1f} GiB may be used",
         "cache": f"{cache.folder} ({cache.size_bytes() / 1e6:.1f} MB{'' if cache.writable else ', not writable'})",
     }
-
-
-def model_name() -> str:
-    """The CPU's name as its maker writes it, where Linux tells it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123 (one line is enough)
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _version(name: str) -> str:

@@ -1,1 +1,4 @@
-"""What `jitopt demo` computes: a digits network, ResNet-50, GELU, and what this machine can do."""
+"""What `jitopt demo` computes: what this machine can do, a digits network, ResNet-50, and GELU in three forms.
+
+Every part is a function that computes its numbers in this run and returns plain data; `jitopt.cli.demo` prints them.
+"""
