@@ -1,0 +1,158 @@
+"""The verifier of plans: memory that is live at one time is apart, and threads meet wherever they must."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from jitopt.errors import CompileError
+from jitopt.lower.program import CONSTANT, INPUT, POOL, TABLE
+from jitopt.runtime.planner import ALIGNMENT
+from jitopt.runtime.steps import BARRIER, ONE_THREAD
+from jitopt.runtime.text import Place, PlanBuffer, PlanStep, PlanText
+
+_READ_ONLY = (CONSTANT, INPUT, TABLE)
+_WORD = 1 << 63
+Range = tuple[str, int, int]
+"""What lies there, and its bytes [start, end) of the pool; (name, -1, 0) for all of a buffer outside it."""
+
+
+def verify_plan(plan: PlanText, alignment: int = ALIGNMENT) -> None:
+    """Check a plan.
+
+    Pool buffers and scratch lie inside the pool, aligned; those live at the same step share no byte, and every use
+    falls into the buffer's life, which begins with a write; inputs, constants and tables are never written; argument
+    words fit 64 bits and address bytes of buffers that the step says it reads or writes; before every step that
+    touches bytes a step since the last barrier touches, one of them writing, there is a barrier, unless the calling
+    thread alone runs both.
+
+    Raises CompileError naming step, node and buffer.
+    """
+    try:
+        _Verifier(plan, alignment).run()
+    except CompileError as error:
+        error.at(model=plan.program)
+        raise
+
+
+class _Verifier:
+    def __init__(self, plan: PlanText, alignment: int) -> None:
+        self.plan, self.alignment = plan, alignment
+        self.buffers = {b.name: b for b in plan.buffers}
+        self.written = {b.name for b in plan.buffers if b.kind != POOL}
+
+    def run(self) -> None:
+        for buffer in self.plan.buffers:
+            self._buffer(buffer)
+        for index, step in enumerate(self.plan.steps):
+            try:
+                self._uses(index, step)
+                self._words(step)
+                self._apart(index, step)
+            except CompileError as error:
+                raise _at(index, step, error.message) from None
+        self._barriers()
+
+    # memory -----------------------------------------------------------------------------------------------------
+    def _buffer(self, buffer: PlanBuffer) -> None:
+        if (buffer.kind == POOL) != (buffer.offset is not None and buffer.live is not None):
+            where = "has no place in the pool" if buffer.kind == POOL else "lies in the pool"
+            raise CompileError(f"buffer '{buffer.name}' of kind {buffer.kind} {where}")
+        if buffer.size < 0:
+            raise CompileError(f"buffer '{buffer.name}' has {buffer.size} bytes")
+        if buffer.offset is not None and buffer.live is not None:
+            self._inside(f"buffer '{buffer.name}'", buffer.offset, buffer.size)
+            first, last = buffer.live
+            if not 0 <= first <= last < len(self.plan.steps):
+                raise CompileError(f"buffer '{buffer.name}' lives from step {first} to {last}")
+
+    def _inside(self, what: str, offset: int, size: int) -> None:
+        if offset < 0 or offset + size > self.plan.pool_bytes:
+            place = f"[{offset}, {offset + size})"
+            raise CompileError(f"{what} lies at bytes {place} of a pool of {self.plan.pool_bytes}")
+        if offset % self.alignment and size:
+            raise CompileError(f"{what} lies at byte {offset}, which is no multiple of {self.alignment}")
+
+    def _uses(self, index: int, step: PlanStep) -> None:
+        for name in (*step.reads, *step.writes):
+            buffer = self.buffers[name]
+            if buffer.live is not None and not buffer.live[0] <= index <= buffer.live[1]:
+                raise CompileError(f"buffer '{name}' is used, but lives from step {buffer.live[0]} to {buffer.live[1]}")
+        for name in step.reads:
+            if name not in self.written:
+                raise CompileError(f"buffer '{name}' is read, but nothing has written it before")
+        for name in step.writes:
+            if self.buffers[name].kind in _READ_ONLY:
+                raise CompileError(f"buffer '{name}' is written, it is of kind {self.buffers[name].kind}")
+        self.written.update(step.writes)
+
+    def _words(self, step: PlanStep) -> None:
+        known = {*step.reads, *step.writes}
+        for name, word in step.words:
+            if isinstance(word, Place):
+                size = self.buffers[word.buffer].size
+                if word.buffer not in known:
+                    raise CompileError(f"word '{name}' addresses '{word.buffer}', which the step does not say it uses")
+                if not 0 <= word.offset <= size:
+                    raise CompileError(
+                        f"word '{name}' is byte {word.offset} of '{word.buffer}', which has {size} bytes"
+                    )
+            elif isinstance(word, int) and not -_WORD <= word < _WORD:
+                raise CompileError(f"word '{name}' is {word}, which does not fit 64 bits")
+
+    def _apart(self, index: int, step: PlanStep) -> None:
+        """What is live at a step shares no byte."""
+        live = [_range(b) for b in self.plan.buffers if b.live is not None and b.live[0] <= index <= b.live[1]]
+        scratch = self._scratch(step)
+        if scratch is not None:
+            self._inside(scratch[0], scratch[1], scratch[2] - scratch[1])
+            live.append(scratch)
+        live = sorted((r for r in live if r[2] > r[1]), key=lambda r: r[1])
+        for (a, _, end), (b, start, _) in pairwise(live):
+            if start < end:
+                raise CompileError(f"{a} and {b} share bytes from {start} on")
+
+    def _scratch(self, step: PlanStep) -> Range | None:
+        at, size = step.scratch
+        return ("the scratch", at, at + size * self.plan.nthreads) if size else None
+
+    # barriers ---------------------------------------------------------------------------------------------------
+    def _barriers(self) -> None:
+        """The rule itself, pair by pair; `jitopt.runtime.barriers` finds the same by sets of bytes."""
+        since: list[tuple[int, PlanStep, list[Range], list[Range]]] = []
+        for index, step in enumerate(self.plan.steps):
+            reads, writes = list(self._ranges(step.reads)), list(self._ranges(step.writes))
+            scratch = self._scratch(step)
+            if scratch is not None:
+                writes.append(scratch)
+            if step.flags & BARRIER:
+                since = []
+            for earlier, other, other_reads, other_writes in since:
+                if step.flags & other.flags & ONE_THREAD:
+                    continue
+                common = _common(writes, other_reads + other_writes) or _common(reads, other_writes)
+                if common is not None:
+                    raise _at(index, step, f"no barrier stands between it and step {earlier}: {common}")
+            since.append((index, step, reads, writes))
+
+    def _ranges(self, names: tuple[str, ...]) -> Iterator[Range]:
+        return (_range(self.buffers[name]) for name in names if self.buffers[name].kind not in (CONSTANT, TABLE))
+
+
+def _range(buffer: PlanBuffer) -> Range:
+    at = buffer.offset
+    return (f"'{buffer.name}'", -1, 0) if at is None else (f"'{buffer.name}'", at, at + buffer.size)
+
+
+def _common(ranges: list[Range], others: list[Range]) -> str | None:
+    """Which of the ranges meets which of the others, if any does."""
+    for name, start, end in ranges:
+        for other, from_, to in others:
+            outside = start < 0 or from_ < 0
+            if name == other if outside else max(start, from_) < min(end, to):
+                return f"both touch {name}" if name == other else f"{name} shares bytes with {other}"
+    return None
+
+
+def _at(index: int, step: PlanStep, message: str) -> CompileError:
+    return CompileError(f"step {index} ({step.kernel}): {message}", node=step.nodes[0] if step.nodes else None)
