@@ -45,7 +45,7 @@ def _if(attrs: Attrs, condition: Array) -> tuple[Any, ...]:
 
 register(
     Operator(
-        "If", Kind.OPAQUE, (Param("cond", BOOLS, "B"),), (Param("outputs", ANY, "V", variadic=True),), _if_infer, _if,
+        "If", Kind.OPAQUE, (Param("cond", BOOLS, "B"),), (Param("outputs", ANY, "", variadic=True),), _if_infer, _if,
         attributes={name: Attribute("graph", required=True) for name in ("then_branch", "else_branch")},
         since=(1, *SUBGRAPH_SINCE),
     )
@@ -70,8 +70,8 @@ def _map(attrs: Attrs, sequence: list[Any], *more: Any) -> tuple[Any, ...]:
 register(
     Operator(
         "SequenceMap", Kind.OPAQUE,
-        (Param("input_sequence", ANY, "S"), Param("additional_inputs", ANY, "V", variadic=True)),
-        (Param("out_sequence", ANY, "S", variadic=True),), _map_infer, _map,
+        (Param("input_sequence", ANY, "S"), Param("additional_inputs", ANY, "", variadic=True)),
+        (Param("out_sequence", ANY, "", variadic=True),), _map_infer, _map,
         attributes={"body": Attribute("graph", required=True)}, since=(17,),
     )
 )  # fmt: skip

@@ -116,9 +116,9 @@ register(
         "Loop", Kind.OPAQUE,
         (
             Param("M", INT64, "I", optional=True), Param("cond", BOOLS, "B", optional=True),
-            Param("v_initial", ANY, "V", variadic=True),
+            Param("v_initial", ANY, "", variadic=True),
         ),
-        (Param("v_final_and_scan_outputs", ANY, "V", variadic=True),), _loop_infer, _loop,
+        (Param("v_final_and_scan_outputs", ANY, "", variadic=True),), _loop_infer, _loop,
         attributes={"body": Attribute("graph", required=True)}, since=(1, *SUBGRAPH_SINCE),
     )
 )  # fmt: skip
@@ -185,8 +185,8 @@ def _scan(attrs: Attrs, *operands: Array) -> tuple[Any, ...]:
 
 register(
     Operator(
-        "Scan", Kind.OPAQUE, (Param("initial_state_and_scan_inputs", ANY, "V", variadic=True),),
-        (Param("final_state_and_scan_outputs", ANY, "V", variadic=True),), _scan_infer, _scan,
+        "Scan", Kind.OPAQUE, (Param("initial_state_and_scan_inputs", ANY, "", variadic=True),),
+        (Param("final_state_and_scan_outputs", ANY, "", variadic=True),), _scan_infer, _scan,
         attributes={
             "body": Attribute("graph", required=True),
             "num_scan_inputs": Attribute("int", required=True, check=lambda n: n > 0),

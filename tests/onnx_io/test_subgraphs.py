@@ -99,6 +99,17 @@ def test_an_output_listed_twice_in_a_body_gets_a_copy() -> None:
     assert len({v.name for v in body.outputs}) == 3
 
 
+def test_subgraphs_may_return_values_of_different_types() -> None:
+    graph = read("""
+        agraph (bool c, float[2] x, int64[2] k) => (float[2] y, int64[2] m) {
+            y, m = If (c) <
+                then_branch = g1 () => (float[2] p, int64[2] q) { p = Neg(x)  q = Neg(k) },
+                else_branch = g2 () => (float[2] r, int64[2] s) { r = Abs(x)  s = Abs(k) }
+            >
+        }""")
+    assert [str(v.type) for v in graph.outputs] == ["float32[2]", "int64[2]"]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
