@@ -71,7 +71,7 @@ register(
     Operator(
         "SequenceMap", Kind.OPAQUE,
         (Param("input_sequence", ANY, "S"), Param("additional_inputs", ANY, "", variadic=True)),
-        (Param("out_sequence", ANY, "", variadic=True),), _map_infer, _map,
+        (Param("out_sequence", ANY, "S", variadic=True),), _map_infer, _map,
         attributes={"body": Attribute("graph", required=True)}, since=(17,),
     )
 )  # fmt: skip
