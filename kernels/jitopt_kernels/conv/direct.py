@@ -55,9 +55,7 @@ def make_conv(
     step, tallest = width_ * 4, heights[0]
     plan, slots = row_plan(heights, panel), window_line(tallest)[1]
     plan_low, plan_high = plan.low, plan.high
-    tile0, tile1, tile2, tile3, tile4 = five(
-        [make_tile(lanes, height, panel, block, slots, finish, None if whole else finish_tail) for height in heights]
-    )
+    tiles = make_tiles(lanes, heights, panel, block, finish, None if whole else finish_tail)
 
     @merged
     def conv(
@@ -82,65 +80,104 @@ def make_conv(
             image, group = which // groups, which % groups
             source = x + image * x_image + group * blocks * x_block
             weights = w + (group * panels + first) * panel_bytes
-            out_block, channel = group * channels // lanes, group * channels * 4
+            swept, column, valid = last - first, group * channels * 4 + first * step, channels - first * width_
+            plane = (group * channels // lanes + first * panel) * y_block
             # Tiles prefetch the panels of the next sweep, a cache line for each block of channels.
-            ahead = weights + (last - first) * panel_bytes
-            enough = ahead + (last - first) * panel_bytes
+            ahead, enough = weights + swept * panel_bytes, weights + 2 * swept * panel_bytes
             while position < stop:
                 choice = pick_height(stop - position, tallest, plan_low, plan_high)
                 lines = fill_window(
                     scratch, taps, source, x_block, x_row, x_column, height, width,
                     stride_h, stride_w, top, left, out_w, position, min(tallest, stop - position), slots,
                 )  # fmt: skip
-                rows, b = 1, weights
-                for p in range(first, last):
-                    at, column = (out_block + p * panel) * y_block + position * vec, channel + p * step
-                    valid = channels - p * width_
-                    if choice == 0:
-                        rows = tile0(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
-                    elif choice == 1:
-                        rows = tile1(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
-                    elif choice == 2:
-                        rows = tile2(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
-                    elif choice == 3:
-                        rows = tile3(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
-                    else:
-                        rows = tile4(table, lines, blocks, b, ahead, operands, image, at, vec, y_block, column, valid)
-                    b += panel_bytes
-                    ahead += lines * blocks * LINE_BYTES
-                    if ahead >= enough:
-                        ahead = b
+                rows = tiles(
+                    choice, table, lines, blocks, weights, panel_bytes, swept, ahead, operands, image,
+                    plane + position * vec, vec, y_block, column, valid,
+                )  # fmt: skip
                 position += rows
+                ahead += swept * lines * blocks * LINE_BYTES
+                if ahead >= enough:
+                    ahead = weights
             unit += count
 
     return conv
 
 
-def make_tile(lanes: int, height: int, panel: int, block: int, slots: int, finish: Any, finish_tail: Any) -> Any:
-    """One register tile: `height` output positions times one panel of channels, then the epilogue. Returns height.
+def make_tiles(
+    lanes: int, heights: tuple[int, ...], panel: int, block: int, finish: Any, finish_tail: Any
+) -> Callable[..., int]:
+    """tiles(choice, ...): the tile of height number `choice`; returns its height. Arguments as `_make_tile` lists."""
+    tile0, tile1, tile2, tile3, tile4 = five(
+        [_make_tile(lanes, heights, height, panel, block, finish, finish_tail) for height in heights]
+    )
+
+    @merged
+    def tiles(
+        choice, table, lines, blocks, b, b_panel, count, ahead, operands, image, offset, y_step, y_block, column, valid
+    ):
+        if choice == 0:
+            return tile0(
+                table, lines, blocks, b, b_panel, count, ahead, operands, image, offset, y_step, y_block, column, valid
+            )
+        if choice == 1:
+            return tile1(
+                table, lines, blocks, b, b_panel, count, ahead, operands, image, offset, y_step, y_block, column, valid
+            )
+        if choice == 2:
+            return tile2(
+                table, lines, blocks, b, b_panel, count, ahead, operands, image, offset, y_step, y_block, column, valid
+            )
+        if choice == 3:
+            return tile3(
+                table, lines, blocks, b, b_panel, count, ahead, operands, image, offset, y_step, y_block, column, valid
+            )
+        return tile4(
+            table, lines, blocks, b, b_panel, count, ahead, operands, image, offset, y_step, y_block, column, valid
+        )
+
+    return tiles
+
+
+def _make_tile(
+    lanes: int, heights: tuple[int, ...], height: int, panel: int, block: int, finish: Any, finish_tail: Any
+) -> Any:
+    """`height` output positions times `count` panels of channels, one register tile each. Returns height.
+
+    table, lines         the tap table and how many lines it has
+    blocks               blocks of input channels
+    b, b_panel, count    weights of the first panel, bytes of a panel, number of panels
+    ahead                what to prefetch, a cache line for each block of channels
+    image, offset        where the first output lies; y_step and y_block are the steps between positions and blocks
+    column, valid        byte offset of the first channel in per-channel operands; channels that exist from there on
 
     finish_tail is None where every panel is whole.
     """
+    slots = window_line(heights[0])[1]
     vec, step, line = lanes * 4, panel * lanes * 4, 16 * slots + 8
     whole = finish_tail is None
 
     @inlined
-    def tile(table, lines, blocks, b, ahead, operands, image, offset, y_step, y_block, column, valid):
-        acc = tile_zeros(height, panel, lanes)
-        for index in range(lines):
-            at = table + index * line
-            w, rows = b + load_scalar(at + 16 * slots, "int64"), rows_load(at, height)
-            for _ in range(blocks):
-                for k in range(block):
-                    acc = rank1_rows(acc, rows, 4 * k, w + k * step, vec)
-                rows = rows_advance(rows, at + 8 * slots, 1)
-                w += block * step
-                prefetch(ahead)
-                ahead += LINE_BYTES
-        if whole or valid >= panel * lanes:
-            tile_finish(acc, finish, operands, image, offset, y_step, y_block, column)
-        else:
-            tile_finish_tail(acc, finish, finish_tail, operands, image, offset, y_step, y_block, column, valid)
+    def tile(table, lines, blocks, b, b_panel, count, ahead, operands, image, offset, y_step, y_block, column, valid):
+        for _ in range(count):
+            acc = tile_zeros(height, panel, lanes)
+            for index in range(lines):
+                at = table + index * line
+                w, rows = b + load_scalar(at + 16 * slots, "int64"), rows_load(at, height)
+                for _ in range(blocks):
+                    for k in range(block):
+                        acc = rank1_rows(acc, rows, 4 * k, w + k * step, vec)
+                    rows = rows_advance(rows, at + 8 * slots, 1)
+                    w += block * step
+                    prefetch(ahead)
+                    ahead += LINE_BYTES
+            if whole or valid >= panel * lanes:
+                tile_finish(acc, finish, operands, image, offset, y_step, y_block, column)
+            else:
+                tile_finish_tail(acc, finish, finish_tail, operands, image, offset, y_step, y_block, column, valid)
+            b += b_panel
+            offset += panel * y_block
+            column += step
+            valid -= panel * lanes
         return height
 
     return tile

@@ -14,9 +14,9 @@ from typing import Any
 from jitopt_kernels.abi import share
 from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES, window_line
 from jitopt_kernels.simd import inlined
-from jitopt_kernels.tiling import CACHE_BYTES, five, merged, panel_group, pick_height, row_plan
+from jitopt_kernels.tiling import CACHE_BYTES, merged, panel_group, pick_height, row_plan
 
-from .direct import make_tile
+from .direct import make_tiles
 from .window import clear_zeros, fill_window, set_tap
 
 
@@ -57,9 +57,7 @@ def make_conv_transposed(
     step, tallest = width_ * 4, heights[0]
     plan, slots = row_plan(heights, panel), window_line(tallest)[1]
     plan_low, plan_high = plan.low, plan.high
-    tile0, tile1, tile2, tile3, tile4 = five(
-        [make_tile(lanes, height, panel, block, slots, finish, None if whole else finish_tail) for height in heights]
-    )
+    tiles = make_tiles(lanes, heights, panel, block, finish, None if whole else finish_tail)
 
     @merged
     def conv_transposed(
@@ -82,7 +80,8 @@ def make_conv_transposed(
             image, group = which // groups, which % groups
             source = x + image * x_image + group * blocks * x_block
             weights = w + (group * panels + first) * panel_bytes
-            out_block, channel = group * channels // lanes, group * channels * 4
+            swept, column, valid = last - first, group * channels * 4 + first * step, channels - first * width_
+            plane = (group * channels // lanes + first * panel) * y_block
             taps = set_phase(
                 scratch, oy, phase, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left, tap_bytes
             )
@@ -94,22 +93,10 @@ def make_conv_transposed(
                     scratch, taps, source, x_block, x_row, x_column, height, width, 1, 1, 0, 0, columns, n,
                     min(tallest, columns - n), slots,
                 )  # fmt: skip
-                position = oy * out_w + phase + n * stride_w
-                count, b = 1, weights
-                for p in range(first, last):
-                    at, column = (out_block + p * panel) * y_block + position * vec, channel + p * step
-                    valid = channels - p * width_
-                    if choice == 0:
-                        count = tile0(table, lines, blocks, b, b, operands, image, at, y_step, y_block, column, valid)
-                    elif choice == 1:
-                        count = tile1(table, lines, blocks, b, b, operands, image, at, y_step, y_block, column, valid)
-                    elif choice == 2:
-                        count = tile2(table, lines, blocks, b, b, operands, image, at, y_step, y_block, column, valid)
-                    elif choice == 3:
-                        count = tile3(table, lines, blocks, b, b, operands, image, at, y_step, y_block, column, valid)
-                    else:
-                        count = tile4(table, lines, blocks, b, b, operands, image, at, y_step, y_block, column, valid)
-                    b += panel_bytes
+                count = tiles(
+                    choice, table, lines, blocks, weights, panel_bytes, swept, weights, operands, image,
+                    plane + (oy * out_w + phase + n * stride_w) * vec, y_step, y_block, column, valid,
+                )  # fmt: skip
                 n += count
             unit += 1
 
