@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from jitopt.onnx_io.schema import NEWEST_IR, check_versions
 from jitopt.onnx_io.text import domain_of, text
 
 log = logging.getLogger("jitopt.onnx_io")
+_MOST_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,13 @@ def load(source: str | os.PathLike[str] | bytes | Any, name: str | None = None) 
 
 def _read(path: Path, label: str) -> bytes:
     try:
-        return path.read_bytes()
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode) and status.st_size <= _MOST_BYTES:
+            return path.read_bytes()
+        reason = "it is larger than 2 GB, which no protobuf message is" if stat.S_ISREG(status.st_mode) else "no file"
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ModelError(f"the file cannot be read: {reason}", model=label) from None
+        reason = str(error.strerror) if isinstance(error, OSError) else str(error)
+    raise ModelError(f"the file cannot be read: {reason}", model=label)
 
 
 def _parse(data: bytes, label: str) -> Any:

@@ -28,7 +28,11 @@ def refused(source: object, message: str, **options: object) -> JitoptError:
 # files --------------------------------------------------------------------------------------------------------------
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert str(tmp_path / "none.onnx") in str(refused(tmp_path / "none.onnx", "cannot be read: No such file"))
-    refused(tmp_path, "cannot be read: Is a directory")
+    refused(tmp_path, "cannot be read: no file")
+    refused("/dev/zero", "cannot be read: no file")
+    with (tmp_path / "huge.onnx").open("wb") as file:
+        file.truncate(2**31)
+    refused(tmp_path / "huge.onnx", "larger than 2 GB")
     refused("a\0b", "cannot be read")
 
 
