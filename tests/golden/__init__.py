@@ -1,4 +1,4 @@
-"""Text forms kept in files: `JITOPT_UPDATE_GOLDEN=1 pytest` writes them anew, the diff is then read by a person."""
+"""Text forms kept in files: `pytest --update-golden` writes them anew, the diff is then read by a person."""
 
 from __future__ import annotations
 
@@ -13,4 +13,5 @@ def check_golden(name: str, text: str) -> None:
     path = FOLDER / name
     if os.environ.get("JITOPT_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"{name} differs; JITOPT_UPDATE_GOLDEN=1 accepts the new text"
+    assert path.exists(), f"{name} does not exist; pytest --update-golden writes it"
+    assert text == path.read_text(encoding="utf-8"), f"{name} differs; pytest --update-golden accepts the new text"

@@ -8,15 +8,21 @@ from functools import cache
 import numpy as np
 from jitopt_kernels.targets import TARGETS
 
+from jitopt.codegen.templates import render
 from jitopt.ir.clone import clone
-from jitopt.ir.dims import symbol
+from jitopt.ir.dims import Environment, symbol
 from jitopt.ir.graph import Graph
+from jitopt.ir.text import print_graph
 from jitopt.lower.groups import Group
 from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import groups_of, lower
-from jitopt.lower.program import Program
+from jitopt.lower.program import Program, Segment
+from jitopt.lower.text import kernel_names, print_program
+from jitopt.lower.text_groups import print_groups
 from jitopt.passes.infer import infer
 from jitopt.passes.optimize import optimize
+from jitopt.runtime.binding import plan_segment
+from jitopt.runtime.text import describe_plan, print_plan
 
 
 def small_model() -> Graph:
@@ -70,3 +76,34 @@ def levels(target: str = "avx2") -> Levels:
     assign_layouts(laid_out, TARGETS[target].lanes)
     infer(laid_out)
     return Levels(graph, optimized, laid_out, groups_of(laid_out), lower(laid_out, TARGETS[target]))
+
+
+BATCH, THREADS = 2, 2
+
+
+def texts() -> dict[str, str]:
+    """Everything by the name of the file that keeps it."""
+    small = levels("avx2")
+    return {
+        "small.graph": print_graph(small.graph),
+        "small.optimized.graph": print_graph(small.optimized),
+        "small.avx2.graph": print_graph(small.laid_out),
+        "small.avx2.groups": print_groups(small.groups, small.laid_out),
+        "small.avx2.program": print_program(small.program),
+        "small.avx2.plan": plan_text(small.program),
+        "small.avx2.kernels": kernels_text(small.program),
+        "small.avx512.kernels": kernels_text(levels("avx512").program),
+    }
+
+
+def plan_text(program: Program) -> str:
+    """The program's only segment, bound to a batch of BATCH for THREADS threads."""
+    (segment,) = program.parts
+    assert isinstance(segment, Segment)
+    plan = plan_segment(segment, Environment({"n": BATCH}), dict.fromkeys(program.specs, 0), THREADS)
+    return print_plan(describe_plan(program, plan))
+
+
+def kernels_text(program: Program) -> str:
+    """The generated modules one after the other."""
+    return "\n\n".join(f"# {name} {'-' * 110}\n{render(spec)}" for spec, name in kernel_names(program).items())
