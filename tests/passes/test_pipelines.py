@@ -146,3 +146,10 @@ def test_checks_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
                 optimize(g, check=True)
         else:
             optimize(g, check=False)
+
+
+def test_an_observer_sees_the_graph_as_each_pass_left_it() -> None:
+    seen: list[tuple[str, int]] = []
+    g = block()
+    report = optimize(g, observe=lambda record: seen.append((record.name, len(g))))
+    assert seen == [(r.name, r.nodes_after) for r in report.records]
