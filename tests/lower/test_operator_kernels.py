@@ -92,8 +92,11 @@ def cases() -> dict[str, Case]:
 
 
 @pytest.fixture(scope="module")
-def addresses() -> Any:
-    sources = {spec: KernelSource.of(render(spec), TARGET) for case in cases().values() for spec in case.program.specs}
+def addresses(request: pytest.FixtureRequest) -> Any:
+    """Addresses of all kernels that the selected tests need."""
+    names = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
+    selected = [case for name, case in cases().items() if name in names]
+    sources = {spec: KernelSource.of(render(spec), TARGET) for case in selected for spec in case.program.specs}
     compiled = compile_kernels(list(sources.values()), TARGET, cache=Cache.default())
     with KernelLibrary(TARGET) as library:
         yield {spec: library.add(s.key, compiled[s.key].object) for spec, s in sources.items()}
