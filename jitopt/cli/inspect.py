@@ -23,12 +23,14 @@ from jitopt.ir.types import TensorType
 from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import groups_of, lower
 from jitopt.lower.program import Program, Segment
+from jitopt.lower.text import print_program
+from jitopt.lower.text_groups import print_groups
 from jitopt.model import ModelOptions, groupings_of
 from jitopt.passes.infer import infer
 from jitopt.passes.optimize import PassRecord, optimize
 from jitopt.passes.pipelines import PASSES
-from jitopt.runtime.binding import SegmentPlan, plan_segment
-from jitopt.runtime.steps import BARRIER, FLAGS, ONE_THREAD
+from jitopt.runtime.binding import plan_segment
+from jitopt.runtime.text import describe_plan, print_plan
 from jitopt.session import NodeArg, shape_names, type_name
 
 LEVELS = ("graph", "groups", "program", "plan")
@@ -94,24 +96,9 @@ def _lowered(graph: Graph, settings: ModelOptions, options: argparse.Namespace) 
     infer(graph)
     groupings = groupings_of(settings)
     if options.level == "groups":
-        return groups_text(graph, groupings)
+        return print_groups(groups_of(graph, groupings), graph)
     program = lower(graph, settings.target, precision=settings.precision, groupings=groupings)
-    if options.level == "program":
-        from jitopt.lower.text import print_program
-
-        return print_program(program)
-    return plan_text(program, options)
-
-
-def groups_text(graph: Graph, groupings: tuple[str, ...]) -> str:
-    """One line a group: its template, its anchor and members, and what it reads and writes."""
-    lines = [f'groups "{graph.name}" {{']
-    for group in groups_of(graph, groupings):
-        members = ", ".join(f"@{node.name} {node.op}" for node in group.nodes)
-        reads = ", ".join(f"%{value.name}" for value in group.inputs)
-        writes = ", ".join(f"%{value.name}" for value in group.outputs(graph))
-        lines.append(f"  {group.template.name} @{group.anchor.name} {{{members}}} reads ({reads}) writes ({writes})")
-    return "\n".join([*lines, "}"]) + "\n"
+    return print_program(program) if options.level == "program" else plan_text(program, options)
 
 
 def plan_text(program: Program, options: argparse.Namespace) -> str:
@@ -128,26 +115,15 @@ def plan_text(program: Program, options: argparse.Namespace) -> str:
     environment = Environment(extents)
     threads = options.threads or cpu_allowance().count
     nowhere = dict.fromkeys(program.specs, 0)  # nothing is compiled: kernels have no address
-    lines = [f'plan "{program.name}" for {threads} threads {{']
-    for part in program.parts:
-        if isinstance(part, Segment):
-            lines += segment_lines(plan_segment(part, environment, nowhere, threads))
+    texts: list[str] = []
+    for index, part in enumerate(program.parts):
+        if not isinstance(part, Segment):
+            texts.append(f"# host step @{part.node.name} {part.node.op}: {part.reason}\n")
+            continue
+        try:
+            plan = plan_segment(part, environment, nowhere, threads)
+        except KeyError as error:
+            texts.append(f"# segment {index} has an extent that only a run tells: {error.args[0]}\n")
         else:
-            lines.append(f"  host step @{part.node.name} {part.node.op}: {part.reason}")
-    return "\n".join([*lines, "}"]) + "\n"
-
-
-def segment_lines(plan: SegmentPlan) -> list[str]:
-    """Pool and step table of one segment."""
-    bound, unshared = plan.placement.lower_bound, plan.unshared_bytes
-    lines = [f"  segment pool {plan.pool_bytes} bytes (bound {bound}, without sharing {unshared}) {{"]
-    lines += [
-        f"    %{buffer.name} at {offset}, {plan.sizes[buffer]} bytes"
-        for buffer, offset in sorted(plan.offsets.items(), key=lambda item: item[1])
-    ]
-    for index, step in enumerate(plan.steps):
-        bits = int(plan.table[index, FLAGS])
-        flags = ", after a barrier" * bool(bits & BARRIER) + ", one thread" * bool(bits & ONE_THREAD)
-        nodes = ", ".join(f"@{name}" for name in step.nodes)
-        lines.append(f"    step {index} {step.spec.template} {step.label} ({nodes}){flags}")
-    return [*lines, "  }"]
+            texts.append(print_plan(describe_plan(program, plan)))
+    return "".join(texts)
