@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -93,13 +94,9 @@ def positive(text: str) -> int:
 
 def extents(text: str) -> tuple[int, ...]:
     """An argparse type: extents such as "1,3,224,224" or "1x3x224x224"."""
-    try:
-        found = tuple(int(part) for part in text.replace("x", ",").split(",") if part.strip())
-    except ValueError:
-        found = (-1,)
-    if any(extent < 0 for extent in found):
+    if not re.fullmatch(r"(\d+([,x]\d+)*)?", text.replace(" ", "")):
         raise argparse.ArgumentTypeError(f"{text!r} is no shape such as 1,3,224,224")
-    return found
+    return tuple(map(int, re.findall(r"\d+", text)))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1) -> Table:
