@@ -14,10 +14,14 @@ from jitopt.codegen.compiler import KernelSource, compile_kernels
 from jitopt.codegen.host import choose_target
 from jitopt.codegen.loader import KernelLibrary
 from jitopt.codegen.templates import render
-from jitopt.errors import ModelError
+from jitopt.errors import JitoptError, ModelError
+from jitopt.ir.dtypes import dtype_of
+from jitopt.ir.graph import Graph, Value
 from jitopt.lower.program import Float, Program
 from jitopt.lower.text import buffer_labels, print_program, program_blobs
 from jitopt.lower.text_parser import parse_program
+from jitopt.lower.verifier import verify_program
+from jitopt.ops import operators
 from jitopt.runtime.executor import Executor
 from tests.golden.small import levels
 from tests.lower.programs import branching, everything, lowered
@@ -44,6 +48,36 @@ def test_programs_read_back(name: str) -> None:
     assert [b.size for b in buffer_labels(again)] == [b.size for b in buffer_labels(program)]
     assert again.metadata == program.metadata
     assert again.checks == program.checks
+
+
+def test_the_program_of_every_operator_reads_back() -> None:
+    """Each operator's first sample, its first input fed and the others constant."""
+    count = 0
+    for operator in operators():
+        if operator.reference is None:
+            continue
+        sample = next(iter(operator.samples()), None)
+        arrays = () if sample is None else sample.inputs
+        if sample is None or any(isinstance(a, list) or np.asarray(a).dtype == object for a in arrays if a is not None):
+            continue
+        graph = Graph("one")
+        inputs: list[Value | None] = []
+        for index, array in enumerate(arrays):
+            if array is None or index:
+                inputs.append(None if array is None else graph.constant(np.asarray(array)))
+            else:
+                inputs.append(graph.input("x", dtype_of(np.asarray(array).dtype), np.asarray(array).shape))
+        made = graph.add(operator.name, inputs, outputs=sample.outputs, name="node", **sample.attrs)
+        graph.outputs.extend(made if isinstance(made, tuple) else (made,))
+        try:
+            program = lowered(graph)
+        except JitoptError:
+            continue  # a sample of an older form, which upgrades turn into this one
+        again = parse_program(print_program(program), program_blobs(program))
+        assert print_program(again) == print_program(program) and again.specs == program.specs, operator.name
+        verify_program(again)
+        count += 1
+    assert count > 100
 
 
 @pytest.mark.parametrize("name", ["small", "around", "branching"])
@@ -95,7 +129,10 @@ KERNEL = HEAD + "kernel k0: to_blocked, 8 lanes {\n    words (x, y)\n  }\n  segm
         ("", "line 1, column 1: expected 'program', found the end of the text"),
         ('program "p" {', "line 1, column 13: expected 'for', found '{'"),
         ('program "p" for "avx2" {} }', "line 1, column 27: unexpected '}' after the program"),
-        (HEAD + "%y", "line 3, column 3: expected buffer, input, output, check, kernel, segment, host or '}', found '%y'"),
+        (
+            HEAD + "%y",
+            "line 3, column 3: expected buffer, input, output, check, kernel, segment, host or '}', found '%y'",
+        ),
         (HEAD + "buffer %x: pool, 4 bytes", "line 3, column 10: buffer 'x' is defined twice"),
         (HEAD + "buffer %y: heap, 4 bytes", "line 3, column 14: unknown kind of buffer 'heap', it is one of pool"),
         (HEAD + "buffer %y: pool, 4 bits", "line 3, column 22: expected 'bytes', found 'bits'"),
