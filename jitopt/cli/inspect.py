@@ -16,20 +16,17 @@ from jitopt.cli.common import add_compile_options
 from jitopt.cli.feeds import add_input_options, make_feeds
 from jitopt.cli.main import UsageError
 from jitopt.codegen.host import choose_target, cpu_allowance
-from jitopt.ir.dims import Environment
 from jitopt.ir.graph import Graph
 from jitopt.ir.text import print_graph
-from jitopt.ir.types import TensorType
 from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import groups_of, lower
-from jitopt.lower.program import Program, Segment
 from jitopt.lower.text import print_program
 from jitopt.lower.text_groups import print_groups
 from jitopt.model import ModelOptions, groupings_of
 from jitopt.passes.infer import infer
 from jitopt.passes.optimize import PassRecord, optimize
 from jitopt.passes.pipelines import PASSES
-from jitopt.runtime.binding import plan_segment
+from jitopt.runtime.executor import Executor
 from jitopt.runtime.text import describe_plan, print_plan
 from jitopt.session import NodeArg, shape_names, type_name
 
@@ -98,32 +95,11 @@ def _lowered(graph: Graph, settings: ModelOptions, options: argparse.Namespace) 
     if options.level == "groups":
         return print_groups(groups_of(graph, groupings), graph)
     program = lower(graph, settings.target, precision=settings.precision, groupings=groupings)
-    return print_program(program) if options.level == "program" else plan_text(program, options)
-
-
-def plan_text(program: Program, options: argparse.Namespace) -> str:
-    """Segments bound to the shapes that the options give."""
+    if options.level == "program":
+        return print_program(program)
     ports = [NodeArg(port.name, type_name(port.type), shape_names(port.type)) for port in program.inputs]
     feeds = make_feeds(ports, options)
-    extents = {
-        str(dim): extent
-        for port in program.inputs
-        if isinstance(port.type, TensorType)
-        for dim, extent in zip(port.type.shape or (), feeds[port.name].shape, strict=False)
-        if not isinstance(dim, int)
-    }
-    environment = Environment(extents)
-    threads = options.threads or cpu_allowance().count
     nowhere = dict.fromkeys(program.specs, 0)  # nothing is compiled: kernels have no address
-    texts: list[str] = []
-    for index, part in enumerate(program.parts):
-        if not isinstance(part, Segment):
-            texts.append(f"# host step @{part.node.name} {part.node.op}: {part.reason}\n")
-            continue
-        try:
-            plan = plan_segment(part, environment, nowhere, threads)
-        except KeyError as error:
-            texts.append(f"# segment {index} has an extent that only a run tells: {error.args[0]}\n")
-        else:
-            texts.append(print_plan(describe_plan(program, plan)))
-    return "".join(texts)
+    executor = Executor(program, nowhere, options.threads or cpu_allowance().count)
+    plans = executor.plans([feeds[port.name] for port in program.inputs])
+    return "".join(print_plan(describe_plan(program, plan)) for plan in plans)
