@@ -26,6 +26,7 @@ from .simd import (
     load,
     load_masked,
     load_scalar,
+    prefetch,
     rank1,
     splat,
     store,
@@ -37,7 +38,9 @@ from .simd import (
 )
 from .tiling import CACHE_BYTES, block_rows, five, merged, panel_group, pick_height, row_blocks, row_plan
 
-WIDE_PANELS = 4
+WIDE_PANELS = 4  # panels one row is multiplied by at a time
+DEPTH = 4  # k steps unrolled in a tile
+LINE_BYTES = 64
 LAYOUTS = ("packed", "rows", "columns")
 
 
@@ -73,9 +76,7 @@ def make_gemm(
     copy_from_rows = 8 * tallest
     plan = row_plan(heights, panel)
     plan_low, plan_high = plan.low, plan.high
-    tile0, tile1, tile2, tile3, tile4 = five(
-        [_make_tile(lanes, height, panel, finish, None if whole else finish_tail) for height in heights]
-    )
+    tiles = _make_tiles(lanes, heights, panel, finish, None if whole else finish_tail)
     one_row = len(heights) - 1
     wide = _make_wide(lanes, panel, finish)
     copy_panel = _make_copy(lanes, panel, columns)
@@ -83,7 +84,9 @@ def make_gemm(
     @merged
     def sweep(a, a_row, b, b_row, b_panel, k, low, high, first, last, n, operands, image, offset, y_row):
         """Tiles of rows [low, high) times panels [first, last); b addresses panel `first`."""
-        row = low
+        row, count = low, last - first
+        # Tiles prefetch what follows the swept panels in memory, a cache line for every few k.
+        ahead, enough = b + count * b_panel, b + 2 * count * b_panel
         while row < high:
             choice = pick_height(high - row, tallest, plan_low, plan_high)
             x, y, p, w = a + row * a_row, offset + row * y_row, first, b
@@ -92,23 +95,13 @@ def make_gemm(
                     wide(x, w, b_row, b_panel, k, operands, image, y + p * step, p * step)
                     p += WIDE_PANELS
                     w += WIDE_PANELS * b_panel
-            height = 1
-            while p < last:
-                valid, column = n - p * width, p * step
-                at = y + column
-                if choice == 0:
-                    height = tile0(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
-                elif choice == 1:
-                    height = tile1(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
-                elif choice == 2:
-                    height = tile2(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
-                elif choice == 3:
-                    height = tile3(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
-                else:
-                    height = tile4(x, a_row, w, b_row, k, operands, image, at, y_row, column, valid)
-                p += 1
-                w += b_panel
-            row += height
+            row += tiles(
+                choice, x, a_row, w, b_row, b_panel, last - p, k, ahead, operands, image, y + p * step, y_row, p * step,
+                n - p * width,
+            )  # fmt: skip
+            ahead += count * (k // DEPTH) * LINE_BYTES
+            if ahead >= enough:
+                ahead = b
 
     @merged
     def gemm(
@@ -132,32 +125,74 @@ def make_gemm(
                 w += first * panel_bytes
                 sweep(x, a_row, w, step, panel_bytes, k, low, high, first, last, n, operands, i, y, y_row)
             else:
-                # Panels [first, whole) are read in place, [whole, last) are copied.
-                whole = first if columns or high - low >= copy_from_rows else max(first, min(last, n // width))
-                for p in range(whole, last):
-                    copy_panel(w, b_row, k, p * width, n, scratch + (p - whole) * panel_bytes)
-                at, between, along, begin, stop = w + first * step, step, b_row, first, whole
+                # Panels [first, split) are read in place, [split, last) are copied.
+                split = first if columns or high - low >= copy_from_rows else max(first, min(last, n // width))
+                for p in range(split, last):
+                    copy_panel(w, b_row, k, p * width, n, scratch + (p - split) * panel_bytes)
+                at, between, along, begin, stop = w + first * step, step, b_row, first, split
                 for _ in range(2):
                     sweep(x, a_row, at, along, between, k, low, high, begin, stop, n, operands, i, y, y_row)
-                    at, between, along, begin, stop = scratch, panel_bytes, step, whole, last
+                    at, between, along, begin, stop = scratch, panel_bytes, step, split, last
             unit += count
 
     return gemm
 
 
+def _make_tiles(lanes: int, heights: tuple[int, ...], panel: int, finish: Any, finish_tail: Any) -> Callable[..., int]:
+    """tiles(choice, ...): the tile of height number `choice`; returns its height. Arguments as `_make_tile` lists."""
+    tile0, tile1, tile2, tile3, tile4 = five(
+        [_make_tile(lanes, height, panel, finish, finish_tail) for height in heights]
+    )
+
+    @merged
+    def tiles(choice, a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid):
+        if choice == 0:
+            return tile0(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+        if choice == 1:
+            return tile1(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+        if choice == 2:
+            return tile2(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+        if choice == 3:
+            return tile3(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+        return tile4(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+
+    return tiles
+
+
 def _make_tile(lanes: int, height: int, panel: int, finish: Any, finish_tail: Any) -> Any:
-    """One register tile: `height` rows of A times one panel of B, then the epilogue. Returns its height."""
+    """`height` rows of A times `count` panels of B, one register tile each, then the epilogue. Returns the height.
+
+    a, a_row                     the rows
+    b, b_row, b_panel, count     the first panel, strides of k and of panels, number of panels
+    ahead                        what to prefetch
+    image, offset, y_row         where the first output lies
+    column, valid                byte offset of the first column in per-column operands; columns that exist from there
+
+    finish_tail is None where every panel is whole.
+    """
     width, vec, whole = panel * lanes, lanes * 4, finish_tail is None
 
     @inlined
-    def tile(a, a_row, b, b_row, k, operands, image, offset, y_row, column, valid):
-        acc = tile_zeros(height, panel, lanes)
-        for p in range(k):
-            acc = rank1(acc, a + 4 * p, a_row, b + p * b_row, vec)
-        if whole or valid >= width:
-            tile_finish(acc, finish, operands, image, offset, y_row, vec, column)
-        else:
-            tile_finish_tail(acc, finish, finish_tail, operands, image, offset, y_row, vec, column, valid)
+    def tile(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid):
+        for _ in range(count):
+            acc, x, w = tile_zeros(height, panel, lanes), a, b
+            for _ in range(k // DEPTH):
+                for p in range(DEPTH):
+                    acc = rank1(acc, x + 4 * p, a_row, w + p * b_row, vec)
+                x += 4 * DEPTH
+                w += DEPTH * b_row
+                prefetch(ahead)
+                ahead += LINE_BYTES
+            for p in range(k % DEPTH):
+                acc = rank1(acc, x + 4 * p, a_row, w + p * b_row, vec)
+            if whole or valid >= width:
+                tile_finish(acc, finish, operands, image, offset, y_row, vec, column)
+            else:
+                tile_finish_tail(acc, finish, finish_tail, operands, image, offset, y_row, vec, column, valid)
+            b += b_panel
+            offset += width * 4
+            column += width * 4
+            valid -= width
         return height
 
     return tile
