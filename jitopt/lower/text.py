@@ -35,7 +35,6 @@ from typing import Any
 
 import numpy as np
 
-from jitopt.ir.dims import Dim
 from jitopt.ir.dtypes import BY_NAME
 from jitopt.ir.graph import Metadata
 from jitopt.ir.lexer import bare, marked, quote
@@ -46,8 +45,8 @@ from jitopt.ir.text_dims import dim_text, type_text
 from jitopt.ir.types import tensor
 from jitopt.lower.program import Address, Arg, Buffer, Float, HostStep, Port, Program, Segment, Step
 from jitopt.lower.spec import KernelSpec
-from jitopt.lower.tables import Table
 from jitopt.lower.text_spec import indented, list_lines, spec_lines
+from jitopt.lower.text_tables import plain_dim_text, table_text
 
 Array = np.ndarray[Any, Any]
 Labels = dict[Buffer, str]
@@ -134,25 +133,7 @@ def _buffer_text(buffer: Buffer, label: str) -> str:
     text += f", {dim_text(buffer.size)} bytes"
     if buffer.type is not None:
         text += f", {type_text(buffer.type)}"
-    return text if buffer.table is None else f"{text} = {_table_text(buffer.table)}"
-
-
-def _table_text(table: Table) -> str:
-    return f"{bare(table.kind)}({', '.join(map(_table_arg, table.args))})"
-
-
-def _table_arg(arg: Any) -> str:
-    if isinstance(arg, str):
-        return quote(arg)
-    if isinstance(arg, (float, np.floating)):
-        return f"float({float_text(float(arg))})"
-    text = _dim(arg)
-    return f"({text})" if text.startswith('"') else text
-
-
-def _dim(d: Dim) -> str:
-    """A dimension; contents of shape tensors hold NumPy's integers and truth values, too."""
-    return dim_text(int(d) if isinstance(d, (bool, np.bool_, np.integer)) else d)
+    return text if buffer.table is None else f"{text} = {table_text(buffer.table)}"
 
 
 def _port_text(kind: str, port: Port, labels: Labels) -> str:
@@ -183,7 +164,7 @@ def arg_text(arg: Arg, labels: Labels) -> str:
         return label if arg.offset == 0 else f"{label} + {dim_text(arg.offset)}"
     if isinstance(arg, Float):
         return f"float({float_text(np.float32(arg.value), BY_NAME['float32'])})"
-    return _dim(arg)
+    return plain_dim_text(arg)
 
 
 def _marks(buffers: Iterable[Buffer | None], labels: Labels) -> list[str]:

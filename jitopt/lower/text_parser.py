@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ from jitopt.lower.program import (
     Step,
 )
 from jitopt.lower.spec import KernelSpec
-from jitopt.lower.tables import FILLS, Table
 from jitopt.lower.text_spec import parse_list, parse_spec
+from jitopt.lower.text_tables import at_float, parse_call, parse_table
 from jitopt.ops.rules import RELATIONS
 
 Array = np.ndarray[Any, Any]
@@ -123,19 +123,7 @@ class _Parser:
             buffer.type = found
         if kind.text == TABLE:
             cursor.expect("=")
-            buffer.table = self._table()
-
-    def _table(self) -> Table:
-        at, kind = self.cursor.peek.at, self.cursor.name("a kind of table")
-        if kind not in FILLS:
-            raise self.cursor.error(f"unknown kind of table '{kind}', it is one of {', '.join(FILLS)}", at)
-        return Table(kind, tuple(parse_list(self.cursor, self._table_arg)))
-
-    @staticmethod
-    def _table_arg(cursor: Cursor) -> Any:
-        if cursor.peek.kind == "string":  # a dimension that begins with a quoted symbol stands in parentheses
-            return cursor.string()
-        return float(_call(cursor, parse_float)) if _is_float(cursor) else parse_dim(cursor)
+            buffer.table = parse_table(cursor)
 
     def _use(self, cursor: Cursor) -> Buffer:
         at, name = cursor.peek.at, cursor.label("value", "a buffer")
@@ -251,8 +239,8 @@ class _Parser:
             buffer = self._use(cursor)
             offset: Dim = parse_dim(cursor) if cursor.accept("+") else 0
             return Address(buffer, offset)
-        if _is_float(cursor):
-            return Float(float(_call(cursor, lambda c: parse_float(c, FLOAT32))))
+        if at_float(cursor):
+            return Float(float(parse_call(cursor, lambda c: parse_float(c, FLOAT32))))
         return parse_dim(cursor)
 
     def _host(self) -> HostStep:
@@ -269,16 +257,3 @@ class _Parser:
         if counts != [(len(inputs), len(captures), len(outputs))]:
             raise cursor.error("the graph of a host step holds one node, with as many operands as the step", at)
         return HostStep(graph.nodes[0], tuple(inputs), tuple(captures), tuple(outputs), reason)
-
-
-def _is_float(cursor: Cursor) -> bool:
-    return cursor.at("float") and cursor.before("(")
-
-
-def _call(cursor: Cursor, item: Callable[[Cursor], Any]) -> Any:
-    """The one argument of `float(...)`."""
-    cursor.take()
-    cursor.expect("(")
-    found = item(cursor)
-    cursor.expect(")")
-    return found
