@@ -59,7 +59,14 @@ class CompiledModel:
 FUSION = "fusion"  # may be disabled like a pass, as may each of GROUPINGS: every operator stays its own kernel
 # Kinds of rewrite whose benefit is reported, and what to disable to do without them.
 REWRITES: dict[str, tuple[str, ...]] = {
-    "folding": ("fold-batchnorm", "fold-affine", "fold-pad"),
+    "folding": (
+        "fold-batchnorm",
+        "batchnorm-to-affine",
+        "fold-affine",
+        "fold-affine-before",
+        "merge-affine",
+        "fold-pad",
+    ),
     "epilogues": ("epilogues",),
     "pointwise groups": ("pointwise-groups",),
 }

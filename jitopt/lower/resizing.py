@@ -104,10 +104,10 @@ class Resize(Template):
             vec, blocks = lanes * 4, -(-x.shape[1] // lanes)
             head += [blocks * pixels * vec, pixels * vec, width * vec, x.shape[0], x.shape[1], *tables, *out]
             head.append(product(out) * vec)
-            template, library_words = "resize", RESIZE_WORDS
+            template, library_words = "resize", list(RESIZE_WORDS)
         else:
             head += [pixels * 4, width * 4, x.shape[0] * x.shape[1], *tables, *out]
-            template, library_words = "resize_rows", RESIZE_ROWS_WORDS
+            template, library_words = "resize_rows", list(RESIZE_ROWS_WORDS)
         spec = KernelSpec(template, lanes, table(constants), body, unique((*library_words, *words)))
         work = product(y.shape) * 4 * TAPS[attrs.mode] ** 2
         return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, work=work)]
