@@ -96,6 +96,8 @@ def compile_model(
         report = optimize(
             graph, precision=options.precision, gelu=options.gelu, disable=passes, max_memory=options.max_memory
         )  # fmt: skip
+    else:
+        remove_dead(graph, graph.nodes)  # of what the file has, and of what the reader's upgrades left
     _check_weights(graph, options.max_memory)
     lap("optimise")
     assign_layouts(graph, options.target.lanes)

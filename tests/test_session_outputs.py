@@ -76,7 +76,7 @@ def test_an_unknown_output_is_an_error_that_names_the_others(session: Any) -> No
 def test_calls_that_are_no_calls_raise_type_errors(session: Any) -> None:
     with pytest.raises(TypeError):
         session.run(None, FEEDS, output=[X])
-    with pytest.raises(TypeError, match="run_options must be jitopt.RunOptions, not dict"):
+    with pytest.raises(TypeError, match=r"must be jitopt\.RunOptions, not dict"):
         session.run(None, FEEDS, {})
     with pytest.raises(TypeError):
         session.run(None)

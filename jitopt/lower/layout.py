@@ -178,6 +178,7 @@ class _Assigner:
 
 
 _RULES: dict[str, Callable[[_Assigner, Node], bool]] = {
+    "BatchNormalization": _Assigner.follow,
     "Conv": _Assigner.convolution,
     "ConvTranspose": _Assigner.convolution,
     "MaxPool": _Assigner.pool,

@@ -33,7 +33,7 @@ class Pointwise(Template):
         operator = operator_of(node)
         if operator.formula is None and operator.name not in SPECIAL_FORMS:
             return f"{node.op} has no device formula"
-        if len(node.outputs) != 1:
+        if any(v.uses or node.graph.is_output(v) for v in node.outputs[1:]):
             return f"{node.op} with {len(node.outputs)} outputs has no kernel"
         return unusable([*node.inputs, *node.outputs])
 

@@ -61,8 +61,6 @@ class FoldBatchNorm(RulePass):
 class BatchNormToAffine(RulePass):
     name = "batchnorm-to-affine"
     description = "BatchNormalization that folds into nothing becomes a Mul and an Add with one constant a channel"
-    exactness = "bounded"
-    bound = "2 roundings; kept where the mean is so large beside the deviation that they would show"
     roots = frozenset({"BatchNormalization"})
 
     def rule(self, node: Node, build: Builder) -> Replacement | Refusal | None:
