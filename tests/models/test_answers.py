@@ -68,3 +68,5 @@ def test_outputs_alone_are_right(case: Case) -> None:
         for tensor, ours, theirs in zip(reference.outputs, actual, reference.run(sample.feeds), strict=True):
             result = compare(ours, theirs)
             assert result, f"{case.name}, {sample.label}: {tensor}: {result.reason}"
+    if case.kernels is not None:
+        assert session.explain().as_dict()["kernels_run"] <= case.kernels
