@@ -47,6 +47,11 @@ def conv_scratch(taps: Any, heights: tuple[int, ...]) -> Any:
     return ZERO_BYTES + taps * (TAP_BYTES + window_line(heights[0])[0])
 
 
+def stem_scratch(k: Any, heights: tuple[int, ...]) -> Any:
+    """Scratch of one thread of `make_stem` with k = taps * input channels (may be symbolic)."""
+    return ZERO_BYTES + k * (TAP_BYTES + _SLOT_BYTES * window_line(heights[0])[1])
+
+
 def pack_conv(
     weights: np.ndarray[Any, Any], lanes: int, panel: int, block: int, groups: int = 1
 ) -> np.ndarray[Any, Any]:

@@ -43,14 +43,8 @@ def clear_zeros(scratch):
 
 
 @inlined
-def fill_window(
-    scratch, taps, x, x_block, x_row, x_column, height, width, stride_h, stride_w, top, left, out_w, first, rows, slots
-):
-    """Write the table lines of output positions first .. first + rows, numbered along rows of `out_w`.
-
-    `taps` are listed in scratch; a line has `slots` (a literal, at least `rows`) addresses, as many steps to the next
-    channel block and the weight offset. Returns how many lines there are.
-    """
+def positions_of(first, out_w, rows, slots):
+    """(row, column, whether it is one of `rows`) of output positions first, first + 1, ..., as Vecs of `slots`."""
     position = first // out_w
     q = iota("int64", slots) + (first - position * out_w)
     p = splat(position, "int64", slots)
@@ -59,8 +53,21 @@ def fill_window(
         q = select(beyond, q - out_w, q)
         p = select(beyond, p + 1, p)
         beyond = q >= out_w
+    return p, q, tail_mask(rows, slots)
+
+
+@inlined
+def fill_window(
+    scratch, taps, x, x_block, x_row, x_column, height, width, stride_h, stride_w, top, left, out_w, first, rows, slots
+):
+    """Write the table lines of output positions first .. first + rows, numbered along rows of `out_w`.
+
+    `taps` are listed in scratch; a line has `slots` (a literal, at least `rows`) addresses, as many steps to the next
+    channel block and the weight offset. Returns how many lines there are.
+    """
+    p, q, exists = positions_of(first, out_w, rows, slots)
     p, q = p * stride_h - top, q * stride_w - left
-    exists, base = tail_mask(rows, slots), p * x_row + q * x_column + x
+    base = p * x_row + q * x_column + x
     at, lines = scratch + ZERO_BYTES + taps * TAP_BYTES, 0
     for index in range(taps):
         tap = scratch + ZERO_BYTES + index * TAP_BYTES
