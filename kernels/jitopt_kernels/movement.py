@@ -63,11 +63,10 @@ def make_gather(*, dtype: str, lanes: int, index: str) -> Callable[..., None]:
         step = row * size
         for unit in range(low, high):
             o, i = unit // count, unit % count
-            at = load_scalar(indices + i * index_size, index) + 0
-            if at < 0:
-                at += axis
+            wanted = load_scalar(indices + i * index_size, index) + 0
+            at = wanted + axis if wanted < 0 else wanted
             if at < 0 or at >= axis:
-                report(args, INDEX_OUT_OF_RANGE, at)
+                report(args, INDEX_OUT_OF_RANGE, wanted)
                 at = 0
             if axis > 0:
                 copy(y + unit * step, x + (o * axis + at) * step, row)
@@ -181,11 +180,10 @@ def make_gather_nd(*, dtype: str, lanes: int, depth: int) -> Callable[..., None]
         for i in range(low, high):
             place, empty = 0, False
             for a in range(depth):
-                at = load_scalar(indices + (i * depth + a) * 8, "int64")
-                if at < 0:
-                    at += extents[a]
+                wanted = load_scalar(indices + (i * depth + a) * 8, "int64")
+                at = wanted + extents[a] if wanted < 0 else wanted
                 if at < 0 or at >= extents[a]:
-                    report(args, INDEX_OUT_OF_RANGE, at)
+                    report(args, INDEX_OUT_OF_RANGE, wanted)
                     at = 0
                 empty = empty or extents[a] <= 0
                 place = place * extents[a] + at
