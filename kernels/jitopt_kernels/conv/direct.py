@@ -22,6 +22,7 @@ from jitopt_kernels.tiling import CACHE_BYTES, block_rows, five, merged, panel_g
 from .window import clear_zeros, fill_window, set_taps
 
 LINE_BYTES = 64
+FEW_POSITIONS = 49  # the maps on which the next weights should arrive in time: 7 x 7
 
 
 def make_conv(
@@ -53,6 +54,7 @@ def make_conv(
     """
     width_, vec = panel * lanes, lanes * 4
     step, tallest = width_ * 4, heights[0]
+    line_bytes = LINE_BYTES * prefetches_of(heights, panel, block, lanes)
     plan, slots = row_plan(heights, panel), window_line(tallest)[1]
     plan_low, plan_high = plan.low, plan.high
     tiles = make_tiles(lanes, heights, panel, block, finish, None if whole else finish_tail)
@@ -82,7 +84,7 @@ def make_conv(
             weights = w + (group * panels + first) * panel_bytes
             swept, column, valid = last - first, group * channels * 4 + first * step, channels - first * width_
             plane = (group * channels // lanes + first * panel) * y_block
-            # Tiles prefetch the panels of the next sweep, a cache line for each block of channels.
+            # Tiles prefetch the panels of the next sweep.
             ahead, enough = weights + swept * panel_bytes, weights + 2 * swept * panel_bytes
             while position < stop:
                 choice = pick_height(stop - position, tallest, plan_low, plan_high)
@@ -95,12 +97,18 @@ def make_conv(
                     plane + position * vec, vec, y_block, column, valid,
                 )  # fmt: skip
                 position += rows
-                ahead += swept * lines * blocks * LINE_BYTES
+                ahead += swept * lines * blocks * line_bytes
                 if ahead >= enough:
                     ahead = weights
             unit += count
 
     return conv
+
+
+def prefetches_of(heights: tuple[int, ...], panel: int, block: int, lanes: int) -> int:
+    """Cache lines to prefetch for each block of channels, so that few positions suffice to bring all of a sweep."""
+    weights = block * panel * lanes * 4
+    return max(round(weights / LINE_BYTES * heights[0] / FEW_POSITIONS), 1)
 
 
 def make_tiles(
@@ -146,7 +154,7 @@ def _make_tile(
     table, lines         the tap table and how many lines it has
     blocks               blocks of input channels
     b, b_panel, count    weights of the first panel, bytes of a panel, number of panels
-    ahead                what to prefetch, a cache line for each block of channels
+    ahead                what to prefetch, some cache lines for each block of channels
     image, offset        where the first output lies; y_step and y_block are the steps between positions and blocks
     column, valid        byte offset of the first channel in per-channel operands; channels that exist from there on
 
@@ -154,7 +162,7 @@ def _make_tile(
     """
     slots = window_line(heights[0])[1]
     vec, step, line = lanes * 4, panel * lanes * 4, 16 * slots + 8
-    whole = finish_tail is None
+    whole, prefetches = finish_tail is None, prefetches_of(heights, panel, block, lanes)
 
     @inlined
     def tile(table, lines, blocks, b, b_panel, count, ahead, operands, image, offset, y_step, y_block, column, valid):
@@ -168,8 +176,9 @@ def _make_tile(
                         acc = rank1_rows(acc, rows, 4 * k, w + k * step, vec)
                     rows = rows_advance(rows, at + 8 * slots, 1)
                     w += block * step
-                    prefetch(ahead)
-                    ahead += LINE_BYTES
+                    for i in range(prefetches):
+                        prefetch(ahead + i * LINE_BYTES)
+                    ahead += prefetches * LINE_BYTES
             if whole or valid >= panel * lanes:
                 tile_finish(acc, finish, operands, image, offset, y_step, y_block, column)
             else:
