@@ -48,29 +48,31 @@ class Frame:
     def dropped_shape(self) -> Shape:
         return tuple(d for i, d in enumerate(self.domain.shape) if i not in self.axes)
 
-    def strides(self, value: Value, node: Node | None = None) -> Strides | None:
+    def strides(self, value: Value, dropped: bool = False) -> Strides | None:
         """Strides of an operand over the physical domain, or None where it cannot be an operand.
 
-        A value with the folded axes taken out counts as if they were kept.
+        `dropped`: the value is a row result (or goes with one) without the folded axes, and lies as if they were kept.
         """
         if not isinstance(value.type, TensorType) or value.type.shape is None:
             return None
-        shape = value.shape
-        if (
-            len(shape) == len(self.dropped_shape)
-            and len(shape) < len(self.domain.shape)
-            and shape == self.dropped_shape
-        ):
+        shape, rank = value.shape, len(self.domain.shape)
+        if dropped:
+            if shape != self.dropped_shape:
+                return None
             stand_in = Value(value.name, value.tensor.with_shape(self.kept_shape))
             stand_in.layout = value.layout
-            return domain_strides(stand_in, self.domain)
-        if len(shape) > len(self.domain.shape) or (value.layout.block and value.layout != self.domain.layout):
+            return self.strides(stand_in)
+        if len(shape) > rank or (value.layout.block and value.layout != self.domain.layout):
             return None
-        if self.domain.layout.block and not value.layout.block and len(shape) >= len(self.domain.shape) - 1 and (
-            shape[len(shape) - len(self.domain.shape) + 1] != 1
+        if self.domain.layout.block and not value.layout.block and len(shape) >= rank - 1 and (
+            shape[len(shape) - rank + 1] != 1
         ):  # fmt: skip
             return None
-        return domain_strides(value, self.domain)
+        found = list(domain_strides(value, self.domain))
+        for axis in self.axes:  # an extent of 1 is a row's, even where the row has one element only
+            if axis < rank - len(shape) or shape[axis - rank + len(shape)] == 1:
+                found[axis] = 0
+        return tuple(found)
 
 
 def frame_of(node: Node) -> Frame | None:
@@ -116,7 +118,10 @@ class Rows(Template):
             rows = {frame.kept_shape, frame.dropped_shape}
             if node.output.shape not in rows or node.output.layout.block != frame.domain.layout.block:
                 return False
-            return all(v is None or v in inside or _per_row(v, frame, node.output) for v in node.inputs)
+            made = [v for v in node.inputs if v in inside]
+            if any(v is not None and v.shape != node.output.shape for v in made):
+                return False
+            return all(v is None or v in inside or _per_row(v, node.output) for v in node.inputs)
         if not full:
             return False
         return all(v is None or v in inside or _reachable(v, frame) for v in node.inputs)
@@ -154,7 +159,21 @@ def _merged(frame: Frame, strides: Strides) -> Strides | None:
     return nest.strides[0] if len(nest.extents) <= 1 else None
 
 
-def _per_row(value: Value, frame: Frame, like: Value) -> bool:
+def dropped_values(group: Group, frame: Frame) -> set[Value]:
+    """Values of the group that stand for rows without the folded axes, and what is read along with them."""
+    found: set[Value] = set()
+    for node in group.nodes:
+        results = row_values(node) if node is group.anchor else node.outputs
+        rows = [v for v in results if len(v.shape) < len(frame.domain.shape) and v.shape == frame.dropped_shape]
+        if node is not group.anchor and not any(v in found for v in node.inputs):
+            continue
+        found.update(rows)
+        if rows and node is not group.anchor:
+            found.update(v for v in node.inputs if v is not None and v.shape == frame.dropped_shape)
+    return found
+
+
+def _per_row(value: Value, like: Value) -> bool:
     if value.constant is not None and value.constant.size == 1:
         return True
     return value.tensor.shape == like.shape and value.layout == like.layout
@@ -170,7 +189,8 @@ def _row_step(
     lane_axis = rank - 1 if vertical else None
     outer_axes = [a for a in range(rank) if a not in folded and a != lane_axis]
     values = [*builder.loads, *((n, v) for n, v, _ in stores)]
-    all_strides = {name: frame.strides(v) for name, v in values}
+    dropped = dropped_values(group, frame)
+    all_strides = {name: frame.strides(v, v in dropped) for name, v in values}
     outer = merge_axes(
         tuple(shape[a] for a in outer_axes), [tuple((all_strides[n] or ())[a] for a in outer_axes) for n, _ in values]
     )
