@@ -74,6 +74,40 @@ def convolutional() -> Graph:
     return graph
 
 
+def mixed() -> Graph:
+    """[n, 20] through products, LayerNormalization, GELU, attention's transposes, Gather, Concat, Slice, Where and
+    integers: groups with prologues, epilogues and several stores, no extent a multiple of a vector."""
+    graph = Graph("mixed")
+    x, i = graph.input("x", "float32", (N, 20)), graph.input("i", "int64", (N,))
+
+    def constant(array: Any, name: str) -> Any:
+        return graph.constant(np.asarray(array), name)
+
+    table = constant(weights(5, 20, seed=1), "table")
+    summed = graph.add("Add", [x, graph.add("Gather", [table, i], name="looked up")], name="summed")
+    scale, shift = constant(1 + weights(20, seed=2), "scale"), constant(weights(20, seed=3), "shift")
+    normed = graph.add("LayerNormalization", [summed, scale, shift], name="normed")
+    hidden = graph.add("MatMul", [normed, constant(weights(20, 27, seed=4).T.copy().T, "w")], name="product")
+    hidden = graph.add("Gelu", [graph.add("Add", [hidden, constant(weights(27), "b")], name="biased")], name="gelu")
+    heads = graph.add("Reshape", [hidden, constant([0, 3, 9], "heads")], name="split")
+    across = graph.add("Transpose", [heads], name="across", perm=[1, 0, 2])
+    turned = graph.add("Transpose", [heads], name="turned", perm=[1, 2, 0])
+    scores = graph.add("Softmax", [graph.add("MatMul", [across, turned], name="scores")], name="shares", axis=-1)
+    joined = graph.add("Transpose", [graph.add("MatMul", [scores, across], name="met")], name="back", perm=[1, 0, 2])
+    flat = graph.output(graph.add("Reshape", [joined, constant([0, 27], "flat")], name="flat out"))
+    bounds = [constant([v], name) for v, name in ((3, "from"), (27, "to"), (1, "axis"), (2, "step"))]
+    part = graph.add("Slice", [flat, *bounds], name="part")
+    both = graph.add("Concat", [part, x], name="both", axis=1)
+    even = graph.add(
+        "Equal", [graph.add("Mod", [i, constant(2, "two")], name="rest"), constant(0, "zero")], name="even"
+    )
+    flag = graph.add("Unsqueeze", [even, constant([1], "last")], name="flag")
+    chosen = graph.add("Where", [flag, both, constant(np.float32(-1), "minus")], name="chosen")
+    graph.output(graph.add("ReduceMax", [chosen, constant([0], "rows")], name="top", keepdims=0))
+    graph.output(chosen, "out")
+    return graph
+
+
 def reference(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """What the interpreter makes of the unoptimised graph."""
     copy = clone(graph)
