@@ -7,11 +7,20 @@ accept symbolic extents: they use + * // only.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 SCRATCH_PANELS = 4  # panels of B a thread copies at a time, where B is not packed
+
+
+def best_tile(columns: int, lanes: int, tiles: Sequence[tuple[tuple[int, ...], int]]) -> tuple[tuple[int, ...], int]:
+    """The (heights, panel) of `tiles` that multiplies the fewest padding columns; the first of equals.
+
+    24 channels in 8 lanes are one panel of 3 Vecs, but two of 2 with a quarter of the work wasted.
+    """
+    return min(tiles, key=lambda tile: -(-columns // (tile[1] * lanes)) * tile[1])
 
 
 def pack_b(b: np.ndarray[Any, Any], lanes: int, panel: int) -> np.ndarray[Any, Any]:
@@ -86,25 +95,25 @@ def pack_depthwise(weights: np.ndarray[Any, Any], lanes: int) -> np.ndarray[Any,
     return np.ascontiguousarray(padded.reshape(blocks, lanes, -1).swapaxes(1, 2))
 
 
-def grouped_slots(channels: int, groups: int, lanes: int) -> int:
-    """The most groups (of `channels` output channels each) that a block of `lanes` output channels holds."""
-    ends = [(min(start + lanes, channels * groups) - 1, start) for start in range(0, channels * groups, lanes)]
+def grouped_slots(channels: int, groups: int, width: int) -> int:
+    """The most groups (of `channels` output channels each) that a panel of `width` output channels holds."""
+    ends = [(min(start + width, channels * groups) - 1, start) for start in range(0, channels * groups, width)]
     return max((end // channels - start // channels + 1 for end, start in ends), default=1)
 
 
-def pack_grouped(weights: np.ndarray[Any, Any], lanes: int, groups: int) -> np.ndarray[Any, Any]:
-    """Pack grouped weights [OC, IC / groups, KH, KW] for `make_grouped`: [blocks, slots, taps, IC / groups, lanes].
+def pack_grouped(weights: np.ndarray[Any, Any], lanes: int, panel: int, groups: int) -> np.ndarray[Any, Any]:
+    """Pack grouped weights [OC, IC / groups, KH, KW] for `make_grouped`: [panels, slots, taps, IC / groups, width].
 
-    Slot s of a block of output channels holds the s-th group it has, with zeros in the other groups' lanes.
+    width = panel * lanes. Slot s of a panel holds the s-th group it has, with zeros in the other groups' lanes.
     """
     oc, depth = weights.shape[:2]
-    channels = oc // groups
-    slots, blocks = grouped_slots(channels, groups, lanes), -(-oc // lanes)
+    channels, width = oc // groups, panel * lanes
+    slots, panels = grouped_slots(channels, groups, width), -(-oc // width)
     flat = weights.reshape(oc, depth, -1).transpose(0, 2, 1)
-    out = np.zeros((blocks, slots, *flat.shape[1:], lanes), np.float32)
+    out = np.zeros((panels, slots, *flat.shape[1:], width), np.float32)
     for channel in range(oc):
-        block, lane = divmod(channel, lanes)
-        out[block, channel // channels - block * lanes // channels, :, :, lane] = flat[channel]
+        at, lane = divmod(channel, width)
+        out[at, channel // channels - at * width // channels, :, :, lane] = flat[channel]
     return out
 
 

@@ -14,7 +14,7 @@ from .convolutions import Case, blocked, conv_reference, data, unblocked
 from .guarded import guarded, guarded_like
 from .harness import THREADS, address, assert_close, bias_epilogue, caller
 
-HEIGHTS = (4, 2, 1)
+HEIGHTS, PANEL = (4, 2, 1), 2
 SAME = (1, 1, 1, 1)
 CASES = [
     Case(1, 12, 20, (5, 7), (1, 1), groups=4),
@@ -31,14 +31,16 @@ CASES = [
 @cache
 def kernel(block: int) -> Any:
     finish, finish_tail = bias_epilogue(8, blocked=True)
-    return caller(make_grouped(lanes=8, heights=HEIGHTS, block=block, finish=finish, finish_tail=finish_tail))
+    return caller(
+        make_grouped(lanes=8, heights=HEIGHTS, panel=PANEL, block=block, finish=finish, finish_tail=finish_tail)
+    )
 
 
 def run(case: Case, x: Any, w: Any, bias: Any, *, row_major: bool = False, nthreads: int = 1) -> Any:
     n, c, h, wd = x.shape
     x_ = guarded(x if row_major else blocked(x, 8))
     strides = (4 * h * wd, 4 * wd, 4) if row_major else (32 * h * wd, 32 * wd, 32)
-    w_, bias_ = guarded(pack_grouped(w, 8, case.groups)), guarded(bias)
+    w_, bias_ = guarded(pack_grouped(w, 8, PANEL, case.groups)), guarded(bias)
     oh, ow = case.output
     y, scratch = (
         guarded_like((n, -(-case.oc // 8), oh, ow, 8)),
@@ -46,7 +48,7 @@ def run(case: Case, x: Any, w: Any, bias: Any, *, row_major: bool = False, nthre
     )
     channels = case.oc // case.groups
     words = [address(x_), x_.nbytes // n, *strides, h, wd, c // case.groups, address(w_)]
-    words += [grouped_slots(channels, case.groups, 8), n, case.groups, channels]
+    words += [grouped_slots(channels, case.groups, 8 * PANEL), n, case.groups, channels]
     words += [*case.kernel, *case.strides, *case.dilations, *case.pads[:2], oh, ow, 32 * oh * ow, address(scratch)]
     kernel(1 if row_major else 8)(words, (address(y), y.nbytes // n, address(bias_)), nthreads)
     return unblocked(y, case.oc)

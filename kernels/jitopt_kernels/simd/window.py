@@ -32,9 +32,11 @@ def tile_splat(x: Any, m: int, n: int, lanes: int, dtype: str = "float32") -> An
     return np.full((m, n, lanes), x, numpy_dtype(dtype))
 
 
-def tile_select(mask: Any, a: Any, b: Any) -> Any:
-    """The lanes of tile `a` where the mask is set, of tile `b` elsewhere."""
-    return np.where(mask, a, b)
+def tile_select(low: int, high: int, a: Any, b: Any) -> Any:
+    """Columns low .. high of tile `a`, of tile `b` elsewhere; a column is one lane of one register of a row."""
+    _, n, lanes = a.shape
+    column = np.arange(n * lanes).reshape(n, lanes)
+    return np.where((column >= low) & (column < high), a, b)
 
 
 def window_fma(tile: Any, taps: Any, x: int, x_row: int, dilation: int, stride: int) -> Any:
@@ -140,18 +142,22 @@ def _tile_splat(context: Any, x: Any, m: Any, n: Any, lanes: Any, dtype: Any = _
 
 
 @device(tile_select)
-def _tile_select(context: Any, mask: Any, a: Any, b: Any) -> Any:
-    if not isinstance(mask, Mask) or not isinstance(a, Tile) or a != b:
+def _tile_select(context: Any, low: Any, high: Any, a: Any, b: Any) -> Any:
+    if not isinstance(a, Tile) or a != b:
         return None
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        chosen, first, out = args
-        for k in range(a.m * a.n):
-            value = builder.select(chosen, builder.extract_value(first, k), builder.extract_value(out, k))
-            out = builder.insert_value(out, value, k)
+        first, last = (splat(builder, builder.trunc(x, INT32), a.lanes) for x in args[:2])
+        taken, out = args[2:]
+        for j in range(a.n):
+            column = ir.Constant(ir.VectorType(INT32, a.lanes), list(range(j * a.lanes, (j + 1) * a.lanes)))
+            chosen = builder.and_(builder.icmp_signed(">=", column, first), builder.icmp_signed("<", column, last))
+            for k in range(j, a.m * a.n, a.n):
+                value = builder.select(chosen, builder.extract_value(taken, k), builder.extract_value(out, k))
+                out = builder.insert_value(out, value, k)
         return out
 
-    return a(mask, a, b), emit
+    return a(types.int64, types.int64, a, b), emit
 
 
 def _fold(builder: Any, tile: Any, acc: Any, kernel_h: int, kernel_w: int, combine: Any, at: Any) -> Any:
