@@ -70,7 +70,7 @@ def _conv_transpose(attrs: Attrs, x: Array, w: Array, bias: Array | None = None)
         for e, k, s, d in zip(x.shape[2:], w.shape[2:], win.strides, win.dilations, strict=True)
     ]
     full = np.zeros((n, group, m, *(max(r, b + o) for r, b, o in zip(reach, lead, out, strict=True))), x.dtype)
-    parts = x.reshape(n, group, x.shape[1] // group, -1)
+    parts = x.reshape(n, group, x.shape[1] // group, int(np.prod(x.shape[2:])))
     weights = w.reshape(group, w.shape[0] // group, m, *w.shape[2:])
     every: tuple[Any, ...] = (slice(None),) * 3
     for index in np.ndindex(*w.shape[2:]):

@@ -1,0 +1,91 @@
+"""Programs run without a compiler: kernels as the Python functions that their generated modules define.
+
+With NUMBA_DISABLE_JIT=1, set before anything imports Numba, every function of `jitopt_kernels` is its Python body over
+memory at plain addresses. Slow, but a kernel costs nothing to make: random and damaged models can run by the thousand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+import numpy as np
+from jitopt_kernels.targets import Target
+
+from jitopt.codegen.host import choose_target
+from jitopt.codegen.templates import render
+from jitopt.ir.graph import Graph
+from jitopt.lower.groups import GROUPINGS
+from jitopt.lower.layout import assign_layouts
+from jitopt.lower.lowering import lower
+from jitopt.lower.program import Program
+from jitopt.lower.spec import KernelSpec
+from jitopt.passes.base import remove_dead
+from jitopt.passes.infer import infer
+from jitopt.passes.optimize import optimize
+from jitopt.runtime import binding
+from jitopt.runtime.executor import Executor
+from jitopt.runtime.launch import RunOptions
+from jitopt.runtime.memory import HEAP, Memory
+from jitopt.runtime.steps import ARGS, KERNEL
+
+_functions: list[Any] = []
+_numbers: dict[KernelSpec, int] = {}
+
+
+def _word(args: int, index: int) -> int:
+    return ctypes.c_int64.from_address(args + 8 * index).value
+
+
+class PythonLaunch:
+    """Stands for the native driver: calls the functions of the step table, every share of each step, last one first."""
+
+    def __init__(self, table: Any, nthreads: int = 1, *, flush_denormals: bool = True) -> None:
+        self.table, self.nthreads = table, nthreads
+
+    def __call__(self, options: RunOptions | None = None, stamps: Any = None) -> bool:
+        with np.errstate(all="ignore"):
+            for row in self.table:
+                for tid in reversed(range(self.nthreads)):
+                    _functions[row[KERNEL]](int(row[ARGS]), tid, self.nthreads)
+        return True
+
+
+def install() -> None:
+    """Make every executor of this process call Python kernels. Raises RuntimeError unless Numba is switched off."""
+    if os.environ.get("NUMBA_DISABLE_JIT") != "1":
+        raise RuntimeError("NUMBA_DISABLE_JIT=1 must be set before Python starts")
+    binding.Launch = PythonLaunch  # type: ignore[assignment, misc]
+
+
+def kernels_of(program: Program) -> dict[KernelSpec, int]:
+    """What stands for the addresses of the program's kernels."""
+    for spec in program.specs:
+        if spec not in _numbers:
+            module: dict[str, Any] = {}
+            exec(compile(render(spec), f"<{spec.template} {spec.digest}>", "exec"), module)
+            module["word"] = _word  # a Python integer: as in compiled code, it takes the element type of its partner
+            _numbers[spec] = len(_functions)
+            _functions.append(module["kernel"])
+    return _numbers
+
+
+def lowered(
+    graph: Graph, precision: str | None = "default", groupings: Any = GROUPINGS, target: Target | None = None,
+    max_memory: int | None = None,
+) -> Program:  # fmt: skip
+    """The graph's program for any target; the graph changes on the way. `precision` None leaves out optimisation."""
+    chosen = choose_target() if target is None else target
+    infer(graph)
+    if precision is not None:
+        optimize(graph, precision=precision, max_memory=max_memory)
+    else:
+        remove_dead(graph, graph.nodes)
+    assign_layouts(graph, chosen.lanes)
+    infer(graph)
+    return lower(graph, chosen, precision=precision or "default", groupings=groupings)
+
+
+def executor_of(program: Program, nthreads: int = 1, memory: Memory = HEAP, max_memory: int | None = None) -> Executor:
+    return Executor(program, kernels_of(program), nthreads, memory=memory, max_memory=max_memory)

@@ -1,0 +1,1 @@
+"""Damaged models: each is answered or refused."""
