@@ -16,7 +16,7 @@ from typing import Any
 from jitopt_kernels.abi import share
 from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES, window_line
 from jitopt_kernels.simd import inlined, load_scalar, prefetch, tile_finish, tile_finish_tail, tile_zeros
-from jitopt_kernels.simd.rows import rank1_rows, rows_advance, rows_load
+from jitopt_kernels.simd.rows import rank_rows, rows_advance, rows_load
 from jitopt_kernels.tiling import CACHE_BYTES, block_rows, five, merged, panel_group, pick_height, row_blocks, row_plan
 
 from .window import clear_zeros, fill_window, set_taps
@@ -161,7 +161,7 @@ def _make_tile(
     finish_tail is None where every panel is whole.
     """
     slots = window_line(heights[0])[1]
-    vec, step, line = lanes * 4, panel * lanes * 4, 16 * slots + 8
+    step, line = panel * lanes * 4, 16 * slots + 8
     whole, prefetches = finish_tail is None, prefetches_of(heights, panel, block, lanes)
 
     @inlined
@@ -172,12 +172,10 @@ def _make_tile(
                 at = table + index * line
                 w, rows = b + load_scalar(at + 16 * slots, "int64"), rows_load(at, height)
                 for _ in range(blocks):
-                    for k in range(block):
-                        acc = rank1_rows(acc, rows, 4 * k, w + k * step, vec)
+                    acc = rank_rows(acc, rows, 0, w, block)
                     rows = rows_advance(rows, at + 8 * slots, 1)
                     w += block * step
-                    for i in range(prefetches):
-                        prefetch(ahead + i * LINE_BYTES)
+                    prefetch(ahead, prefetches)
                     ahead += prefetches * LINE_BYTES
             if whole or valid >= panel * lanes:
                 tile_finish(acc, finish, operands, image, offset, y_step, y_block, column)

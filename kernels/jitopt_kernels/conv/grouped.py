@@ -14,7 +14,7 @@ from typing import Any
 from jitopt_kernels.abi import share
 from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES, window_line
 from jitopt_kernels.simd import inlined, load_scalar, tile_finish_tail, tile_zeros
-from jitopt_kernels.simd.rows import rank1_rows, rows_advance, rows_load
+from jitopt_kernels.simd.rows import rank_rows, rows_advance, rows_load
 from jitopt_kernels.simd.window import tile_select
 from jitopt_kernels.tiling import block_rows, five, merged, pick_height, row_blocks, row_plan
 
@@ -115,14 +115,13 @@ def _make_tile(lanes: int, height: int, panel: int, block: int, slots: int, fini
                 low, left = start % block, depth
                 while left > 0:
                     if low == 0 and left >= block:
-                        for k in range(block):
-                            acc = rank1_rows(acc, rows, 4 * k, b + k * step, vec)
+                        acc = rank_rows(acc, rows, 0, b, block)
                         b += block * step
                         left -= block
                     else:
                         count = min(block - low, left)
                         for k in range(low, low + count):
-                            acc = rank1_rows(acc, rows, 4 * k, b, vec)
+                            acc = rank_rows(acc, rows, 4 * k, b, 1)
                             b += step
                         low, left = 0, left - count
                     rows = rows_advance(rows, at + 8 * slots, 1)

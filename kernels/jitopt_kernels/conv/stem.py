@@ -24,7 +24,7 @@ from jitopt_kernels.simd import (
     tile_finish_tail,
     tile_zeros,
 )
-from jitopt_kernels.simd.rows import rank1_rows, rows_load
+from jitopt_kernels.simd.rows import rank_rows, rows_load
 from jitopt_kernels.tiling import CACHE_BYTES, block_rows, five, merged, panel_group, pick_height, row_blocks, row_plan
 
 from .window import clear_zeros, positions_of
@@ -194,7 +194,7 @@ def _make_edge(lanes: int, height: int, panel: int, slots: int, finish: Any, fin
         for _ in range(count):
             acc, w, at = tile_zeros(height, panel, lanes), b, table
             while w < b + b_panel:
-                acc = rank1_rows(acc, rows_load(at, height), 0, w, vec)
+                acc = rank_rows(acc, rows_load(at, height), 0, w, 1)
                 at += 8 * slots
                 w += step
             if whole or valid >= panel * lanes:

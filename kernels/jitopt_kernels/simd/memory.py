@@ -17,6 +17,8 @@ from .dtypes import DTYPES, DType, numpy_dtype
 from .emit import INT32, INT64, call, constant, element, pointer, splat, with_lanes
 from .registers import Mask, Vec, vector
 
+_ONE, _LINE_BYTES = types.literal(1), 64
+
 
 def _view(address: int, dtype: str, count: int) -> np.ndarray:
     """The bytes at an address as a writable array, for the Python bodies."""
@@ -69,8 +71,8 @@ def gather(base: int, offsets: Any, dtype: str) -> Any:
     return np.array([load_scalar(base + int(offset), dtype) for offset in offsets], numpy_dtype(dtype))
 
 
-def prefetch(address: int) -> None:
-    """Ask for the cache line at `address`; never faults."""
+def prefetch(address: int, lines: int = 1) -> None:
+    """Ask for the cache line at `address` and those that follow, `lines` (a literal) in all; never faults."""
 
 
 def compare_exchange(address: int, expected: int, desired: int) -> bool:
@@ -201,13 +203,17 @@ def _gather(context: Any, base: Any, offsets: Any, dtype: Any) -> Any:
 
 
 @device(prefetch)
-def _prefetch(context: Any, address: Any) -> Any:
+def _prefetch(context: Any, address: Any, lines: Any = _ONE) -> Any:
+    (count,) = literals(lines)
+
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         read, keep, data = INT32(0), INT32(3), INT32(1)
-        call(builder, "prefetch", ir.VoidType(), pointer(builder, args[0], ir.IntType(8)), read, keep, data)
+        for line in range(count):
+            at = builder.add(args[0], INT64(line * _LINE_BYTES))
+            call(builder, "prefetch", ir.VoidType(), pointer(builder, at, ir.IntType(8)), read, keep, data)
         return context.get_dummy_value()
 
-    return types.void(types.int64), emit
+    return types.void(types.int64, lines), emit
 
 
 @device(compare_exchange)

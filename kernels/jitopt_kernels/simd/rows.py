@@ -46,13 +46,19 @@ def rows_advance(rows: Any, steps: int, count: int) -> Any:
     return rows + rows_load(steps, len(rows)) * count
 
 
-def rank1_rows(tile: Any, rows: Any, offset: int, b: int, b_step: int) -> Any:
-    """acc[i, j] = fma(element at rows[i] + offset, Vec at b + j * b_step, acc[i, j]) for every i, j."""
+def rank_rows(tile: Any, rows: Any, offset: int, b: int, depth: int) -> Any:
+    """For k in range(depth), in order: acc[i, j] = fma(element k at rows[i] + offset, Vec (k, j) at b, acc[i, j]).
+
+    B is packed, `depth` rows of n Vecs one after the other. `depth` is a literal: the steps are emitted one by one,
+    which costs LLVM less than unrolling a loop.
+    """
     m, n, lanes = tile.shape
     dtype = tile.dtype.name
-    a = np.array([load_scalar(rows[i] + offset, dtype) for i in range(m)])
-    columns = np.array([load(b + j * b_step, dtype, lanes) for j in range(n)])
-    return tile + a[:, None, None] * columns
+    for k in range(depth):
+        a = np.array([load_scalar(rows[i] + offset + k * tile.itemsize, dtype) for i in range(m)])
+        columns = np.array([load(b + (k * n + j) * tile[0, 0].nbytes, dtype, lanes) for j in range(n)])
+        tile = tile + a[:, None, None] * columns
+    return tile
 
 
 def _word(builder: Any, base: Any, i: int) -> Any:
@@ -87,26 +93,33 @@ def _rows_advance(context: Any, rows: Any, steps: Any, count: Any) -> Any:
     return rows(rows, types.int64, types.int64), emit
 
 
-@device(rank1_rows)
-def _rank1_rows(context: Any, tile: Any, rows: Any, offset: Any, b: Any, b_step: Any) -> Any:
+@device(rank_rows)
+def _rank_rows(context: Any, tile: Any, rows: Any, offset: Any, b: Any, depth: Any) -> Any:
     if not isinstance(tile, Tile) or not isinstance(rows, Rows) or rows.m != tile.m:
         return None
     element = tile.register.element
+    (steps,) = literals(depth)
+    if element.kind != "f":
+        return None
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        acc, rows_, offset_, b_, b_step_ = args
-        register = tile.register.llvm()
-        columns = []
-        for j in range(tile.n):
-            at = b_ if j == 0 else builder.add(b_, builder.mul(b_step_, INT64(j)))
-            columns.append(builder.load(pointer(builder, at, register), align=element.size))
-        for i in range(tile.m):
-            at = builder.add(builder.extract_value(rows_, i), offset_)
-            x = splat(builder, builder.load(pointer(builder, at, element.storage), align=element.size), tile.lanes)
+        acc, rows_, offset_, b_, _ = args
+        register, vec = tile.register.llvm(), tile.lanes * element.size
+        sums = [builder.extract_value(acc, k) for k in range(tile.m * tile.n)]
+        starts = [builder.add(builder.extract_value(rows_, i), offset_) for i in range(tile.m)]
+        for k in range(steps):
+            columns = []
             for j in range(tile.n):
-                k = i * tile.n + j
-                total = call(builder, "fmuladd", register, x, columns[j], builder.extract_value(acc, k))
-                acc = builder.insert_value(acc, total, k)
+                at = builder.add(b_, INT64((k * tile.n + j) * vec))
+                columns.append(builder.load(pointer(builder, at, register), align=element.size))
+            for i, start in enumerate(starts):
+                at = pointer(builder, builder.add(start, INT64(k * element.size)), element.storage)
+                x = splat(builder, builder.load(at, align=element.size), tile.lanes)
+                for j, column in enumerate(columns):
+                    at_sum = i * tile.n + j
+                    sums[at_sum] = call(builder, "fmuladd", register, x, column, sums[at_sum])
+        for k, total in enumerate(sums):
+            acc = builder.insert_value(acc, total, k)
         return acc
 
-    return tile(tile, rows, *(types.int64,) * 3), emit
+    return tile(tile, rows, types.int64, types.int64, depth), emit
