@@ -53,11 +53,13 @@ def make_gemm(
     finish_tail: Any,
     layout: str = "packed",
     whole: bool = False,
+    single_row: bool = True,
     cache_bytes: int = CACHE_BYTES,
 ) -> Callable[..., None]:
     """A GEMM kernel for one tile shape and epilogue; all extents and strides are run-time arguments.
 
-    `whole` promises that n is a multiple of panel * lanes and leaves out the code for tails.
+    `whole` promises that n is a multiple of panel * lanes and leaves out the code for tails; without `single_row` the
+    faster form for one row of A (a matrix-vector product) is left out, too: both save compile time.
 
     Arguments, in order (strides in bytes; batch (i, j) has i < outer, j < inner):
         a, a_outer, a_inner, a_row     A of batch (i, j), row r, at a + i * a_outer + j * a_inner + r * a_row
@@ -78,7 +80,7 @@ def make_gemm(
     plan_low, plan_high = plan.low, plan.high
     tiles = _make_tiles(lanes, heights, panel, finish, None if whole else finish_tail)
     one_row = len(heights) - 1
-    wide = _make_wide(lanes, panel, finish)
+    wide = _make_wide(lanes, panel, finish) if single_row else None
     copy_panel = _make_copy(lanes, panel, columns)
 
     @merged
@@ -90,8 +92,8 @@ def make_gemm(
         while row < high:
             choice = pick_height(high - row, tallest, plan_low, plan_high)
             x, y, p, w = a + row * a_row, offset + row * y_row, first, b
-            if choice == one_row:
-                while p + WIDE_PANELS <= last and (p + WIDE_PANELS) * width <= n:
+            if single_row:
+                while choice == one_row and p + WIDE_PANELS <= last and (p + WIDE_PANELS) * width <= n:
                     wide(x, w, b_row, b_panel, k, operands, image, y + p * step, p * step)
                     p += WIDE_PANELS
                     w += WIDE_PANELS * b_panel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jitopt_kernels.gemm import make_gemm
-from jitopt_kernels.packing import gemm_scratch, pack_b
+from jitopt_kernels.packing import best_tile, gemm_scratch, pack_b
 
 from .guarded import guarded, guarded_like
 from .harness import THREADS, address, assert_close, bias_epilogue, caller
@@ -136,3 +136,18 @@ def test_unusable_tiles_are_refused() -> None:
             make_gemm(lanes=8, heights=heights, panel=2, finish=None, finish_tail=None)
     with pytest.raises(ValueError, match="layout"):
         make_gemm(lanes=8, heights=(1,), panel=2, finish=None, finish_tail=None, layout="rowmajor")
+
+
+def test_single_row_form_is_optional() -> None:
+    finish, finish_tail = bias_epilogue(8, blocked=False)
+    template = make_gemm(lanes=8, heights=(2, 1), panel=2, finish=finish, finish_tail=finish_tail, single_row=False)
+    a, b, bias = data(1, 200, 9)
+    a_, b_, y = guarded(a), guarded(pack_b(b, 8, 2)), guarded_like((1, 200))
+    words = [address(a_), 0, 0, 36, address(b_), 0, 0, 0, 1, 1, 1, 200, 9, 0, 800, 0]
+    caller(template)(words, (address(y), 0, address(bias)))
+    check(a, b, bias, y)
+
+
+def test_best_tile_wastes_least() -> None:
+    tiles = (((6, 4, 1), 2), ((4, 3, 1), 3))
+    assert [best_tile(n, 8, tiles)[1] for n in (16, 24, 40, 64, 72)] == [2, 3, 2, 2, 3]
