@@ -1,0 +1,123 @@
+"""The README's tables, from the results of `bench.report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+Results = dict[str, Any]
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; all columns but the first are aligned right."""
+    lines = [" | ".join(columns), " | ".join(["---", *["---:"] * (len(columns) - 1)])]
+    return "\n".join(f"| {line} |" for line in [*lines, *(" | ".join(map(str, row)) for row in rows)])
+
+
+def machine(results: Results) -> str:
+    found, versions = results["demo"]["machine"], results["versions"]
+    peaks = " and ".join(
+        f"{p['fma_gflops']:.0f} GFLOP/s and {p['copy_gbs']:.1f} GB/s on {p['threads']} thread{'s' * (p['threads'] > 1)}"
+        for p in found["peaks"]
+    )
+    others = max(results["others"].values())
+    return (
+        f"Measured {results['date']} on {found['cpu']}, {found['threads_reason']}, target {found['target']}; "
+        f"multiply-adds and copying measured in the same run: {peaks}. "
+        f"Meanwhile other processes used up to {others:.1f} CPUs. "
+        f"{', '.join(f'{name} {version}' for name, version in versions.items())}."
+    )
+
+
+def models(results: Results) -> str:
+    rows = [
+        (
+            m["name"], m["input"], m["operators"], f"{m['kernels']} + {m['reorders']}", f"{m['ms']:.2f}",
+            f"{m['onnxruntime_ms']:.2f}", f"{m['onnxruntime_ms'] / m['ms']:.2f}",
+        )
+        for m in results["models"]
+        if not m["remark"]
+    ]  # fmt: skip
+    columns = (
+        "model",
+        "input",
+        "operators",
+        "kernels + reorders a run",
+        "jitopt ms",
+        "ONNX Runtime ms",
+        "times faster",
+    )
+    return table(columns, rows)
+
+
+def waterfall(results: Results) -> str:
+    part = results["demo"]["resnet50"]
+    rows = [(row["name"], row["kernels_run"], row["reorders_run"], f"{row['ms']:.1f}") for row in part["waterfall"]]
+    if part["onnxruntime_ms"] is not None:
+        rows.append(("ONNX Runtime", "", "", f"{part['onnxruntime_ms']:.1f}"))
+    return table(("ResNet-50", "kernels", "reorders", "ms a run"), rows)
+
+
+def contractions(results: Results) -> str:
+    rows = [
+        (k["group"], k["case"], f"{k['gflops']:.1f}", f"{k['peak_share']:.0%}", f"{k['asked']:.0%}")
+        for k in results["kernels"]
+        if k["group"] not in ("GELU", "pointwise chains")
+    ]
+    return table(("one thread", "kernel", "GFLOP/s", "of measured peak", "aim"), rows)
+
+
+def gelu(results: Results) -> str:
+    rows = [
+        (
+            k["form"], f"{k['seconds'] * 1e9 / k['elements']:.2f}", f"{k['scipy_seconds'] * 1e9 / k['elements']:.2f}",
+            f"{k['times_faster']:.1f}", f"{k['max_error']:.1e}", f"{k['scipy_max_error']:.1e}",
+        )
+        for k in results["kernels"]
+        if k["group"] == "GELU"
+    ]  # fmt: skip
+    columns = ("GELU", "ns an element", "SciPy ns", "times faster", "largest error", "SciPy's")
+    return table(columns, rows)
+
+
+def chains(results: Results) -> str:
+    rows = [
+        (
+            f"{k['length']} operators, {k['elements']:,} elements", f"{k['unfused_seconds'] * 1e6:.1f}",
+            f"{k['seconds'] * 1e6:.1f}", f"{k['times_faster']:.1f}",
+            "" if k["copy_share"] is None else f"{k['copy_share']:.0%}",
+        )
+        for k in results["kernels"]
+        if k["group"] == "pointwise chains"
+    ]  # fmt: skip
+    return table(("chain", "one by one us", "fused us", "times faster", "of the speed of copying as much"), rows)
+
+
+def fusion(results: Results) -> str:
+    return f"```\n{results['fusion_text']}\n```"
+
+
+def explain(results: Results) -> str:
+    return f"```\n{results['explain_text']}\n```"
+
+
+TABLES: dict[str, Callable[[Results], str]] = {
+    "machine": machine, "models": models, "waterfall": waterfall, "contractions": contractions, "gelu": gelu,
+    "chains": chains, "fusion": fusion, "explain": explain,
+}  # fmt: skip
+
+
+def rewrite(text: str, results: Results) -> str:
+    """The README's text with what stands between `<!-- bench:NAME -->` and `<!-- end -->` made anew.
+
+    Raises ValueError for a marker whose table is unknown or that does not end.
+    """
+    parts = text.split("<!-- bench:")
+    out = [parts[0]]
+    for part in parts[1:]:
+        name, found, rest = part.partition(" -->")
+        _, end, after = rest.partition("<!-- end -->")
+        if not found or not end or name not in TABLES:
+            raise ValueError(f"marker bench:{name.splitlines()[0]} has no table or no end")
+        out.append(f"<!-- bench:{name} -->\n{TABLES[name](results)}\n<!-- end -->{after}")
+    return "".join(out)
