@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jitopt_kernels import movement
+from jitopt_kernels.simd import load_scalar
 from jitopt_kernels.targets import Target
 
+from jitopt import model
+from jitopt.codegen.compiler import CompiledKernel, KernelSource
 from jitopt.codegen.host import choose_target
 from jitopt.codegen.templates import render
 from jitopt.ir.graph import Graph
@@ -31,7 +36,7 @@ from jitopt.runtime.memory import HEAP, Memory
 from jitopt.runtime.steps import ARGS, KERNEL
 
 _functions: list[Any] = []
-_numbers: dict[KernelSpec, int] = {}
+_numbers: dict[str, int] = {}
 
 
 def _word(args: int, index: int) -> int:
@@ -53,22 +58,49 @@ class PythonLaunch:
 
 
 def install() -> None:
-    """Make every executor of this process call Python kernels. Raises RuntimeError unless Numba is switched off."""
+    """Make this process run kernels in Python: every executor, and what `jitopt.compile` makes.
+
+    Raises RuntimeError unless Numba is switched off.
+    """
     if os.environ.get("NUMBA_DISABLE_JIT") != "1":
         raise RuntimeError("NUMBA_DISABLE_JIT=1 must be set before Python starts")
     binding.Launch = PythonLaunch  # type: ignore[assignment, misc]
+    movement.load_scalar = lambda address, dtype: int(load_scalar(address, dtype))  # indices, added to addresses
+    model.compile_kernels = _compile  # type: ignore[assignment]
+    model.KernelLibrary = _Library  # type: ignore[assignment, misc]
 
 
 def kernels_of(program: Program) -> dict[KernelSpec, int]:
     """What stands for the addresses of the program's kernels."""
-    for spec in program.specs:
-        if spec not in _numbers:
-            module: dict[str, Any] = {}
-            exec(compile(render(spec), f"<{spec.template} {spec.digest}>", "exec"), module)
-            module["word"] = _word  # a Python integer: as in compiled code, it takes the element type of its partner
-            _numbers[spec] = len(_functions)
-            _functions.append(module["kernel"])
-    return _numbers
+    return {spec: _number(render(spec)) for spec in program.specs}
+
+
+def _number(text: str) -> int:
+    """The place among `_functions` of the kernel that a module's text defines."""
+    if text not in _numbers:
+        module: dict[str, Any] = {}
+        exec(compile(text, "<kernel>", "exec"), module)
+        module["word"] = _word  # a Python integer: as in compiled code, it takes the element type of its partner
+        _numbers[text] = len(_functions)
+        _functions.append(module["kernel"])
+    return _numbers[text]
+
+
+def _compile(sources: Sequence[KernelSource], *_: Any, **__: Any) -> dict[str, CompiledKernel]:
+    return {s.key: CompiledKernel(s.key, s.text.encode(), 0.0, s.text, False, None) for s in sources}
+
+
+class _Library:
+    """Stands for the loader; the "object code" of a kernel is its module's text."""
+
+    def __init__(self, *_: Any) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def add(self, key: str, code: bytes) -> int:
+        return self._numbers.setdefault(key, _number(code.decode()))
+
+    def address(self, key: str) -> int:
+        return self._numbers[key]
 
 
 def lowered(

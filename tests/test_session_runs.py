@@ -177,3 +177,18 @@ def test_another_thread_ends_a_run() -> None:
     with pytest.raises(RunCancelled):
         session.run(None, feeds, options)
     assert session.run(None, {"x": feeds["x"][:1]})[0].shape == (1, 256)
+
+
+def test_a_loop_without_end_is_ended() -> None:
+    graph = Graph("endless")
+    x = graph.input("x", "float64", ())
+    body = Graph("body")
+    _, on, carried = (body.input(*i) for i in (("turn", "int64", ()), ("on", "bool", ()), ("v", "float64", ())))
+    body.output(body.add("Identity", [on], name="still"))
+    body.output(body.add("Neg", [carried], name="next"))
+    graph.output(graph.add("Loop", [None, None, x], name="loop", body=body))
+    session, options = jitopt.compile(graph), RunOptions()
+    threading.Timer(0.1, lambda: setattr(options, "terminate", True)).start()
+    with pytest.raises(RunCancelled) as caught:
+        session.run(None, {"x": 1.0}, options)
+    assert caught.value.model == "endless"

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-from jitopt.errors import ExecutionError, FeedError, JitoptError, ShapeError, UnsupportedOperator
+from jitopt.errors import ExecutionError, FeedError, JitoptError, RunCancelled, ShapeError, UnsupportedOperator
 from jitopt.ir.dims import Dim
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.protocols import Lookup, OperatorLike
 from jitopt.ir.storage import element_type, holds
 from jitopt.ir.types import TensorType
+
+_ended: ContextVar[Callable[[], bool] | None] = ContextVar("ended", default=None)
+
+
+@contextmanager
+def ending_when(ended: Callable[[], bool]) -> Iterator[None]:
+    """Within this context a loop raises RunCancelled before the turn in which `ended()` has become true."""
+    token = _ended.set(ended)
+    try:
+        yield
+    finally:
+        _ended.reset(token)
 
 
 class Step:
@@ -62,6 +76,9 @@ class Interpreter:
 
     # subgraphs --------------------------------------------------------------------------------------------------
     def _subgraph(self, graph: Graph, inputs: Sequence[Any], captures: Sequence[Any] = ()) -> list[Any]:
+        ended = _ended.get()
+        if ended is not None and ended():
+            raise RunCancelled("the run was ended by its options")
         state: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
         state.update(zip(graph.captures, captures, strict=True))
         self._execute(graph, state, graph.outputs)

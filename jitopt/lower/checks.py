@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jitopt.errors import JitoptError, ShapeError
 from jitopt.ir.bounds import nonnegative
 from jitopt.ir.dims import Dim, Environment, symbols
-from jitopt.ir.graph import Graph, Node
+from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.ops.registry import operator_of
 from jitopt.ops.rules import RELATIONS, collect_demands
@@ -57,6 +57,28 @@ def _of_node(node: Node) -> Iterator[Check]:
         for axis, dim in enumerate(shape or ()):
             if not nonnegative(dim):
                 yield Check("at least", dim, 0, node.name, f"axis {axis} of '{value.name}' would have extent {dim}")
+
+
+def extents_follow(node: Node) -> bool:
+    """Whether the extents of the node's outputs follow from what is known of its operands before it runs."""
+    if all(v is None or v.constant is not None or v.content is not None or not _whole(v) for v in node.inputs):
+        return True
+    operator = operator_of(node)
+    try:
+        types = operator.infer(node, operator.attrs(node))
+    except JitoptError:  # of an operand whose rank is unknown
+        return False
+    for value, type in zip(node.outputs, types, strict=False):
+        fresh = f"?{value.name}_"
+        if isinstance(type, TensorType) and any(
+            d is None or any(name.startswith(fresh) for name in symbols(d)) for d in type.shape or ()
+        ):
+            return False
+    return True
+
+
+def _whole(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype.name == "int64"
 
 
 def _ranked(node: Node) -> bool:

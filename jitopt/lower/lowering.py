@@ -12,7 +12,7 @@ from jitopt.ir.dims import product, symbols
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower import templates as _templates  # noqa: F401  (registers every template)
-from jitopt.lower.checks import checks_of
+from jitopt.lower.checks import checks_of, extents_follow
 from jitopt.lower.context import Context
 from jitopt.lower.groups import GROUPINGS, Group, form_groups
 from jitopt.lower.program import (
@@ -65,12 +65,15 @@ def is_shape_only(node: Node) -> bool:
 
 
 def data_dependent(graph: Graph) -> set[Node]:
-    """Nodes whose results have extents that only running them tells; later nodes may be shaped by those extents."""
+    """Nodes whose results have extents that only running them tells; later nodes may be shaped by those extents.
+
+    Also those whose extents the model declares, but which follow from operands that are not known: it may be wrong.
+    """
     known = {s for v in graph.inputs for s in _shape_symbols(v)}
     found: set[Node] = set()
     for node in graph:
         new = {s for v in node.outputs for s in _shape_symbols(v)} - known
-        if new:
+        if new or not extents_follow(node):
             found.add(node)
             known |= new
     return found
@@ -93,8 +96,8 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
         size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
         tensor = value.type if isinstance(value.type, TensorType) else None
         context.place(value, Address(Buffer(value.name, INPUT, size, type=tensor)))
-    aside, unseen = _set_aside(graph, groupings)
-    dependent = data_dependent(graph) - aside
+    dependent = data_dependent(graph)
+    aside, unseen = _set_aside(graph, groupings, dependent)
     groups = form_groups(graph, groupings, skip=aside | dependent, through=unseen)
     grouped = {n for g in groups for n in g.nodes}
     hosts = [n for n in graph if n not in aside and n not in grouped]
@@ -124,14 +127,15 @@ def lower(graph: Graph, target: Target, *, precision: str = "default", groupings
 
 def groups_of(graph: Graph, groupings: Iterable[str] = GROUPINGS) -> list[Group]:
     """The groups that `lower` makes kernels of."""
-    aside, unseen = _set_aside(graph, groupings)
-    return form_groups(graph, groupings, skip=aside, through=unseen)
+    dependent = data_dependent(graph)
+    aside, unseen = _set_aside(graph, groupings, dependent)
+    return form_groups(graph, groupings, skip=aside | dependent, through=unseen)
 
 
-def _set_aside(graph: Graph, groupings: Iterable[str]) -> tuple[set[Node], set[Node]]:
+def _set_aside(graph: Graph, groupings: Iterable[str], dependent: set[Node]) -> tuple[set[Node], set[Node]]:
     """Nodes that nothing has to run for, and the transposes among them that their readers look through."""
-    unseen = invisible_transposes(graph) if groupings else set()
-    return {n for n in graph if is_shape_only(n) or is_view(n)} | unseen, unseen
+    unseen = (invisible_transposes(graph) if groupings else set()) - dependent
+    return {n for n in graph if n not in dependent and (is_shape_only(n) or is_view(n))} | unseen, unseen
 
 
 def _schedule(graph: Graph, groups: list[Group], hosts: list[Node], aside: set[Node]) -> list[Group | Node]:

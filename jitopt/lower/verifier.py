@@ -224,7 +224,7 @@ def _scalar(word: str, scalar: Scalar, arg: object) -> None:
 def _inside(word: str, address: Address) -> None:
     """An address outside its buffer, where that is certain."""
     offset, size = address.offset, address.buffer.size
-    if offset == 0:
+    if offset == 0 or size == 0:  # of an empty buffer nothing is touched
         return
     if nonnegative(-1 - offset) or nonnegative(offset - size - 1):
         raise CompileError(

@@ -10,13 +10,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from jitopt.errors import ExecutionError, MemoryLimitError, RunCancelled, ShapeError
 from jitopt.ir.dims import Environment
-from jitopt.ir.interpreter import Interpreter
+from jitopt.ir.interpreter import Interpreter, ending_when
 from jitopt.lower.checks import verify_extents
 from jitopt.lower.program import POOL, TABLE, Address, HostStep, Port, Program, Segment, Step
 from jitopt.lower.spec import KernelSpec
@@ -188,7 +189,8 @@ class Executor:
                     self._run_segment(frame, index, arrays, results, options, times)
                     continue
                 start = time.perf_counter()
-                found = run_host_step(part, arrays, frame.environment, self._interpreters[part])
+                with nullcontext() if options is None else ending_when(lambda: options.terminate):
+                    found = run_host_step(part, arrays, frame.environment, self._interpreters[part])
                 if times is not None:
                     times.steps.append((part, time.perf_counter() - start))
                 if found:
