@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jitopt_kernels import movement
-from jitopt_kernels.simd import load_scalar
 from jitopt_kernels.targets import Target
 
 from jitopt import model
@@ -65,7 +63,6 @@ def install() -> None:
     if os.environ.get("NUMBA_DISABLE_JIT") != "1":
         raise RuntimeError("NUMBA_DISABLE_JIT=1 must be set before Python starts")
     binding.Launch = PythonLaunch  # type: ignore[assignment, misc]
-    movement.load_scalar = lambda address, dtype: int(load_scalar(address, dtype))  # indices, added to addresses
     model.compile_kernels = _compile  # type: ignore[assignment]
     model.KernelLibrary = _Library  # type: ignore[assignment, misc]
 

@@ -11,7 +11,7 @@ from numba import njit
 
 from .abi import INDEX_OUT_OF_RANGE, report, share
 from .loops import load_strided, load_strided_masked
-from .simd import load, load_masked, load_scalar, select, store, store_masked, store_scalar, tail_mask
+from .simd import convert, load, load_masked, load_scalar, select, store, store_masked, store_scalar, tail_mask
 
 SIZES = {"uint8": 1, "int32": 4, "int64": 8}
 
@@ -63,7 +63,7 @@ def make_gather(*, dtype: str, lanes: int, index: str) -> Callable[..., None]:
         step = row * size
         for unit in range(low, high):
             o, i = unit // count, unit % count
-            wanted = load_scalar(indices + i * index_size, index) + 0
+            wanted = convert(load_scalar(indices + i * index_size, index), "int64")
             at = wanted + axis if wanted < 0 else wanted
             if at < 0 or at >= axis:
                 report(args, INDEX_OUT_OF_RANGE, wanted)
@@ -111,7 +111,6 @@ def make_take(*, dtype: str, lanes: int, axes: int) -> Callable[..., None]:
         def _store_word(address, value):
             store_scalar(address, value)
     else:
-        from .simd import convert
 
         @njit
         def _store_word(address, value):
