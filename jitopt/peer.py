@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import statistics
 import time
@@ -13,6 +14,8 @@ from jitopt.api import load_graph
 from jitopt.errors import JitoptError
 from jitopt.ir.graph import Graph
 
+logger = logging.getLogger("jitopt")
+
 
 def runtime_installed() -> bool:
     """Whether ONNX Runtime can be imported; it is not imported for the answer."""
@@ -20,7 +23,7 @@ def runtime_installed() -> bool:
 
 
 def runtime_session(model: str | os.PathLike[str] | Graph, threads: int, *, optimize: bool = True) -> Any:
-    """An onnxruntime.InferenceSession on the CPU for a model's file or graph, silent below errors.
+    """An onnxruntime.InferenceSession on the CPU for a model's file or graph, silent: errors are raised.
 
     `optimize=False` switches its graph optimisation off: the reference to check answers against. Raises JitoptError
     with ONNX Runtime's reason where it takes the model not.
@@ -29,7 +32,7 @@ def runtime_session(model: str | os.PathLike[str] | Graph, threads: int, *, opti
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4
     if not optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     source: str | bytes = model_bytes(model) if isinstance(model, Graph) else os.fspath(model)
@@ -48,14 +51,25 @@ def model_bytes(graph: Graph) -> bytes:
 
 
 def reference_answers(model: str | os.PathLike[str] | Graph, feeds: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """Who answered, and all outputs in order: ONNX Runtime without graph optimisation, else the NumPy interpreter."""
+    """Who answered, and all outputs in order.
+
+    ONNX Runtime without graph optimisation, where it is installed and takes the model; else the NumPy interpreter.
+    """
     if runtime_installed():
-        session = runtime_session(model, 1, optimize=False)
         try:
-            return "ONNX Runtime, graph optimisation off", list(session.run(None, dict(feeds)))
-        except Exception as error:
-            raise JitoptError(f"ONNX Runtime does not run the model: {error}") from error
+            session = runtime_session(model, 1, optimize=False)
+            return "ONNX Runtime, graph optimisation off", runtime_answers(session, feeds)
+        except JitoptError as error:
+            logger.warning("NumPy is the reference: %s", error)
     return "NumPy interpreter", interpret(load_graph(model), feeds)
+
+
+def runtime_answers(session: Any, feeds: Mapping[str, Any]) -> list[Any]:
+    """All outputs of an ONNX Runtime session; raises JitoptError with its reason where it does not run."""
+    try:
+        return list(session.run(None, dict(feeds)))
+    except Exception as error:
+        raise JitoptError(f"ONNX Runtime does not run the model: {error}") from error
 
 
 def interpret(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:

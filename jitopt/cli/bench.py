@@ -21,7 +21,7 @@ from jitopt.cli.feeds import Array, add_input_options, make_feeds
 from jitopt.codegen.host import cpu_allowance
 from jitopt.errors import JitoptError
 from jitopt.fusion import FusionReport
-from jitopt.peer import interleaved, runtime_installed, runtime_session
+from jitopt.peer import interleaved, runtime_answers, runtime_installed, runtime_session
 
 OURS, PEER = "jitopt", "ONNX Runtime"
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     session = compile_model(options.model, options)
     feeds = make_feeds(session.get_inputs(), options)
     threads = options.threads or cpu_allowance().count
-    peer, remark = (None, "") if options.no_peer else load_peer(options.model, threads)
+    peer, remark = (None, "") if options.no_peer else load_peer(options.model, threads, feeds)
     found = compare_times(session, peer, feeds, options.runs)
     report = session.fusion_report(feeds, options.runs) if options.fusion else None
     if options.json:
@@ -59,12 +59,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def load_peer(model: str, threads: int) -> tuple[Any, str]:
-    """ONNX Runtime's session for the model, or None and a remark on why not."""
+def load_peer(model: str, threads: int, feeds: dict[str, Array]) -> tuple[Any, str]:
+    """ONNX Runtime's session for the model, which runs on the feeds, or None and a remark on why not."""
     if not runtime_installed():
         return None, "ONNX Runtime is not installed (pip install onnxruntime)"
     try:
-        return runtime_session(model, threads), ""
+        peer = runtime_session(model, threads)
+        runtime_answers(peer, feeds)
+        return peer, ""
     except JitoptError as error:
         return None, str(error).splitlines()[0]
 

@@ -48,7 +48,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments` (default: the process's own); returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    logging.basicConfig(level=os.environ.get("JITOPT_LOG", "WARNING").upper(), format="%(name)s: %(message)s")
+    level = logging.getLevelNamesMapping().get(os.environ.get("JITOPT_LOG", "").upper(), logging.WARNING)
+    logging.basicConfig(level=level, format="%(name)s: %(message)s")
     try:
         options = _parse(words)
         module = importlib.import_module(f"jitopt.cli.{COMMANDS[options.command][0]}")

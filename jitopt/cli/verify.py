@@ -26,11 +26,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     session = compile_model(options.model, options)
     names = [port.name for port in session.get_outputs()]
-    given = {port.name for port in session.get_inputs()} <= set(dict(options.inputs))
     results: list[tuple[int, str, Comparison, Any]] = []
     who = ""
-    for number in range(1 if given else options.sets):
+    before: dict[str, Any] = {}
+    for number in range(options.sets):
         feeds = make_feeds(session.get_inputs(), options, options.seed + number)
+        if number and all(np.array_equal(feeds[name], before[name]) for name in feeds):
+            break  # nothing is made up, or only what does not depend on the seed
+        before = feeds
         actual = session.run(None, feeds)
         who, expected = reference_answers(options.model, feeds)
         results += [

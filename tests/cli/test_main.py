@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import jitopt
+from jitopt.cli.common import compiling
 from jitopt.cli.main import COMMANDS
 
 from .conftest import Command
@@ -103,3 +105,15 @@ def test_it_runs_as_a_module_and_survives_a_closed_pipe(digits: Path) -> None:
     line = f"{sys.executable} -m jitopt inspect {digits} --level program | head -n 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("program") and not done.stderr
+
+
+def test_progress_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with compiling() as progress:
+        assert progress is None
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with compiling("compiling kernels") as progress:
+        assert progress is not None
+        progress(2, 7, "key", 0.5)
+    assert "compiling kernels" in terminal.getvalue() and "2/7" in terminal.getvalue()
