@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -110,9 +111,17 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
 
 
 def print_json(data: Any) -> None:
-    """One JSON document on standard output."""
-    json.dump(data, sys.stdout, indent=2, default=str)
+    """One JSON document on standard output; what JSON lacks (infinities, NaN) is null."""
+    json.dump(_finite(data), sys.stdout, indent=2, default=str, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def milliseconds(seconds: float) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jitopt
-from jitopt.cli import verify
+from jitopt import peer
+from jitopt.cli import bench, verify
 from jitopt.ir.text import blobs
 from jitopt.ir.text_parser import parse_graph
 
@@ -50,6 +51,18 @@ def test_verify_knows_right_from_wrong(
     monkeypatch.setattr(verify, "reference_answers", crooked)
     wrong = command("verify", digits, "--sets", 1)
     assert wrong.status == 1 and "WRONG" in wrong.out
+    monkeypatch.setattr(verify, "reference_answers", lambda *_: ("nobody", [np.full((1, 10), np.nan, np.float32)]))
+    lost = command("verify", digits, "--sets", 1, "--json")
+    assert lost.status == 1 and not lost.json["ok"] and lost.json["outputs"][0]["max_error"] is None
+
+
+def test_verify_without_onnxruntime(command: Command, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer, "runtime_installed", lambda: False)
+    found = command("verify", digits, "--sets", 1, "--json")
+    assert found.status == 0 and found.json["reference"] == "NumPy interpreter"
+    monkeypatch.setattr(bench, "runtime_installed", lambda: False)
+    alone = command("bench", digits, "--runs", 1)
+    assert alone.status == 0 and "not installed" in alone.out
 
 
 def test_optimize_writes_a_model_that_runs(command: Command, tmp_path: Path, digits: Path) -> None:
