@@ -6,9 +6,11 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jitopt
+from jitopt.codegen.host import cpu_allowance
 from jitopt.demo.resnet import Network, resnet50
 from jitopt.errors import JitoptError
 from jitopt.peer import interleaved, runtime_installed, runtime_session
@@ -59,9 +61,9 @@ def waterfall(progress: Progress | None = None) -> dict[str, Any]:
     stages = [Stage(name, options, network, progress) for name, options in reversed(STAGES)][::-1]
     peer, remark = _peer(network)
     distinct = [s for i, s in enumerate(stages) if not i or s.kernels != stages[i - 1].kernels]
-    calls: dict[str, Callable[[], object]] = {s.name: lambda s=s: s.run(network) for s in distinct}  # type: ignore[misc]
+    calls: dict[str, Callable[[], object]] = {stage.name: partial(stage.run, network) for stage in distinct}
     if peer is not None:
-        calls[PEER] = lambda: peer.run(None, network.feeds)
+        calls[PEER] = partial(peer.run, None, network.feeds)
     times = interleaved(calls, runs=ROUNDS, seconds=SECONDS)
     rows: list[dict[str, Any]] = []
     for stage in stages:
@@ -101,8 +103,6 @@ def _peer(network: Network) -> tuple[Any, str]:
     """ONNX Runtime on the same graph with as many threads, or None and why not."""
     if not runtime_installed():
         return None, "not installed"
-    from jitopt.codegen.host import cpu_allowance
-
     try:
         return runtime_session(network.graph, cpu_allowance().count), ""
     except JitoptError as error:

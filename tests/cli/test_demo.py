@@ -11,6 +11,8 @@ from jitopt.cli import demo as demo_command
 from jitopt.cli.pictures import bar, draw_digits
 from jitopt.demo import digits as digits_part
 from jitopt.demo import resnet
+from jitopt.demo import waterfall as waterfall_part
+from jitopt.peer import interpret
 
 from .conftest import Command
 
@@ -75,6 +77,41 @@ def test_the_network_of_the_waterfall() -> None:
     assert probabilities.sum() == pytest.approx(1, abs=1e-4)
     (picture,) = network.feeds.values()
     assert abs(picture.mean()) < 1e-5 and picture.std() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.fixture
+def small_waterfall(monkeypatch: pytest.MonkeyPatch) -> resnet.Network:
+    """The waterfall's network is the digits network, and one round of times will do."""
+    graph, images, _ = digits_part.load()
+    feeds = {"image": (images[:2, None] / 16).astype(np.float32)}
+    names = [value.name for value in graph.outputs]
+    network = resnet.Network(graph, feeds, dict(zip(names, interpret(graph, feeds), strict=True)))
+    monkeypatch.setattr(waterfall_part, "resnet50", lambda: network)
+    monkeypatch.setattr(waterfall_part, "ROUNDS", 1)
+    return network
+
+
+def test_the_waterfall(command: Command, small_waterfall: resnet.Network) -> None:
+    found = command("demo", "--only", "resnet50", "--json").json["resnet50"]
+    rows = found["waterfall"]
+    assert [row["name"] for row in rows] == [name for name, _ in waterfall_part.STAGES]
+    assert rows[0]["kernels_run"] > rows[1]["kernels_run"] > rows[2]["kernels_run"] >= rows[3]["kernels_run"]
+    assert all(row["ok"] and row["ms"] > 0 for row in rows)
+    assert found["convolutions"] == found["batch_normalizations"] == 4
+    assert found["saved_ms"] == pytest.approx(rows[0]["ms"] - rows[-1]["ms"])
+    assert (found["break_even_runs"] is None) == (found["saved_ms"] <= 0)
+    text = command("demo", "--only", "resnet50").out
+    assert "one operator at a time" in text and "the same kernels" in text and "agrees with NumPy" in text
+
+
+def test_a_wrong_waterfall_is_told(
+    command: Command, small_waterfall: resnet.Network, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(waterfall_part, "runtime_installed", lambda: False)
+    for answer in small_waterfall.answer.values():
+        answer += 1
+    outcome = command("demo", "--only", "resnet50")
+    assert outcome.status == 1 and "WRONG" in outcome.out and "not installed" in outcome.out
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
