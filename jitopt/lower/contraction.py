@@ -167,7 +167,9 @@ class Gemm(Template):
         body, words, args = ep.finish(_result(ep, node, attrs))
         target = context.target
         panel, heights = target.gemm_panel, target.gemm_heights
-        constants = {"layout": found.layout, "heights": heights, "panel": panel}
+        constants: dict[str, Any] = {"layout": found.layout, "heights": heights, "panel": panel}
+        constants["single_row"] = not isinstance(found.m, int) or found.m == 1
+        constants["whole"] = isinstance(found.n, int) and found.n % (panel * context.lanes) == 0
         spec = KernelSpec("gemm", context.lanes, table(constants), body, unique((*GEMM_WORDS, *words)))
         a, b = (_matrix(node.arg(i), i, group.through)[0] for i in (0, 1))
         a_strides, b_strides = (s * 4 for s in found.a), (s * 4 for s in found.b)

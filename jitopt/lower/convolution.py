@@ -1,4 +1,4 @@
-"""Conv on blocked values: dense, grouped, and the first convolution of an image, which reads row-major."""
+"""Conv and ConvTranspose on blocked values, and what all convolution kernels share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from jitopt_kernels.packing import ZERO_BYTES, conv_scratch, pack_conv, pack_conv_transposed, pack_depthwise
+from jitopt_kernels.packing import best_tile, conv_scratch, pack_conv, pack_conv_transposed
 
 from jitopt.ir.dims import Dim, product
 from jitopt.ir.graph import Node, Value
@@ -21,6 +20,8 @@ from jitopt.ops.deconvolution import transposed_window
 from jitopt.ops.geometry import Window, kernel_of, window
 
 if TYPE_CHECKING:
+    from jitopt_kernels.targets import Target
+
     from jitopt.lower.context import Context
     from jitopt.lower.groups import Group
 
@@ -30,11 +31,6 @@ CONV_WORDS = (
     "x", "x_image", "x_block", "x_row", "x_column", "height", "width", "blocks", "w", "images", "groups", "channels",
     "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "top", "left", "out_h", "out_w",
     "y_block",
-)  # fmt: skip
-# And of a "depthwise" kernel.
-DEPTHWISE_WORDS = (
-    "x", "x_image", "x_block", "x_row", "height", "width", "w", "images", "channels", "stride_h", "dilation_h", "top",
-    "left", "out_h", "out_w", "y_block",
 )  # fmt: skip
 
 
@@ -100,22 +96,6 @@ def per_channel(vector: Value, output: Value, channels: int) -> Value:
     return shaped
 
 
-def joined_groups(groups: int, inputs: int, outputs: int, block: int) -> int:
-    """How many neighbouring groups must be taken together for their channels to be whole blocks; all if none fit."""
-    fits = (k for k in range(1, groups) if groups % k == 0 and k * inputs % block == 0 and k * outputs % block == 0)
-    return next(fits, groups)
-
-
-def join_groups(weights: np.ndarray[Any, Any], groups: int, joined: int) -> np.ndarray[Any, Any]:
-    """Weights [M, C / groups, ...] of a grouped convolution as those of groups / joined groups, zeros between."""
-    outputs, inputs = weights.shape[0] // groups, weights.shape[1]
-    wide = np.zeros((groups // joined, joined, outputs, joined, inputs, *weights.shape[2:]), weights.dtype)
-    parts = weights.reshape(groups // joined, joined, outputs, inputs, *weights.shape[2:])
-    for i in range(joined):
-        wide[:, i, :, i] = parts[:, i]
-    return wide.reshape(weights.shape[0], joined * inputs, *weights.shape[2:])
-
-
 def group_channels(node: Node) -> tuple[int, int, int]:
     """Groups, and input and output channels of each; weights must be constant."""
     groups, weights = operator_of(node).attrs(node).group, node.arg(1).constant
@@ -130,6 +110,19 @@ _KERNELS: dict[str, tuple[str, Callable[..., Any]]] = {
     "Conv": ("conv", pack_conv),
     "ConvTranspose": ("conv_transposed", pack_conv_transposed),
 }
+
+
+def tile_for(columns: int, target: Target) -> tuple[tuple[int, ...], int]:
+    """Heights and panel of the target's tile that wastes the fewest output channels on padding."""
+    tiles = ((target.conv_heights, target.conv_panel), (target.gemm_heights, target.gemm_panel))
+    heights, panel = best_tile(columns, target.lanes, tiles)
+    return heights, panel
+
+
+def blocked_strides(win: Sliding, blocks: int, lanes: int) -> list[Dim]:
+    """Byte strides of a blocked input: image, channel block, row, column."""
+    pixels, vec = product(win.extent), lanes * 4
+    return [blocks * pixels * vec, pixels * vec, win.extent[1] * vec, vec]
 
 
 class BlockedConvolution(Template):
@@ -151,10 +144,7 @@ class BlockedConvolution(Template):
 
 
 class Conv(BlockedConvolution):
-    """Conv and ConvTranspose. Groups whose channels are not whole blocks are joined until they are, with zeros between.
-
-    (An infinite input then makes NaN in the joined groups too, where the mathematics would keep it to its own.)
-    """
+    """Conv and ConvTranspose of one group, or several whose channels are whole blocks."""
 
     name = "conv"
 
@@ -162,85 +152,38 @@ class Conv(BlockedConvolution):
         reason = super().refuses(node)
         if reason is not None:
             return reason
-        x, block = node.arg(0), node.output.layout.block
+        block = node.output.layout.block
         groups, inputs, outputs = group_channels(node)
-        if groups > 1 and (inputs % block or outputs % block) and node.op == "ConvTranspose":
+        if groups > 1 and (inputs % block or outputs % block):
             return f"groups of {inputs} -> {outputs} channels are not whole blocks of {block}"
-        if not x.layout.block and (groups > 1 or node.op == "ConvTranspose"):
-            return f"{node.op} with {groups} groups reads blocked values"
-        return None
-
-    def lower(self, group: Group, context: Context) -> list[Step]:
-        node = group.anchor
-        x, weights = node.arg(0), node.arg(1).constant
-        assert weights is not None
-        groups, inputs, outputs = group_channels(node)
-        lanes, target = context.lanes, context.target
-        joined = joined_groups(groups, inputs, outputs, lanes) if groups > 1 else 1
-        block = lanes if x.layout.block else 1
-        panel, heights = target.conv_panel, target.conv_heights
-        win = conv_window(node)
-        ep = Epilogue(group, context, node.output, 1)
-        body, words, args = ep.finish(bias_and_epilogue(ep, node, groups * outputs))
-        constants = {"block": block, "heights": heights, "panel": panel}
-        template, pack = _KERNELS[node.op]
-        spec = KernelSpec(template, lanes, table(constants), body, unique((*CONV_WORDS, *words)))
-        packed = context.pack(
-            weights,
-            (template, lanes, panel, block, groups, joined),
-            lambda w: pack(w if joined == 1 else join_groups(w, groups, joined), lanes, panel, block, groups // joined),
-        )
-        groups, inputs, outputs = groups // joined, inputs * joined, outputs * joined
-        pixels, out_pixels = product(win.extent), product(win.out)
-        blocks = -(-inputs // block)
-        strides = [product(x.shape[1:2]) * pixels * 4, pixels * 4, win.extent[1] * 4, 4]
-        if block > 1:
-            strides = [blocks * groups * pixels * block * 4, pixels * block * 4, win.extent[1] * block * 4, block * 4]
-        head: list[Any] = [
-            context.address(x), *strides, *win.extent, blocks, Address(packed), x.shape[0], groups,
-            outputs, *win.words, out_pixels * lanes * 4,
-        ]  # fmt: skip
-        flops = x.shape[0] * (pixels if node.op == "ConvTranspose" else out_pixels) * weights.size
-        scratch = conv_scratch(product(win.kernel), heights)
-        return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, scratch=scratch, work=flops)]
-
-
-class Depthwise(BlockedConvolution):
-    """Conv whose every channel has its own filter."""
-
-    name = "depthwise"
-
-    def refuses(self, node: Node) -> str | None:
-        reason = super().refuses(node)
-        if reason is not None:
-            return reason
-        groups, inputs, outputs = group_channels(node)
-        if groups == 1 or (inputs, outputs) != (1, 1):
-            return "not one filter a channel"
         return None if node.arg(0).layout.block else "the input is not blocked"
 
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor
         x, weights = node.arg(0), node.arg(1).constant
         assert weights is not None
-        lanes, win, channels = context.lanes, conv_window(node), weights.shape[0]
+        groups, inputs, outputs = group_channels(node)
+        lanes = context.lanes
+        heights, panel = tile_for(outputs, context.target)
+        win = conv_window(node)
         ep = Epilogue(group, context, node.output, 1)
-        body, words, args = ep.finish(bias_and_epilogue(ep, node, channels))
-        constants = {
-            "kernel": win.kernel, "stride": win.strides[1], "dilation": win.dilations[1],
-            "columns": context.target.depthwise_columns,
-        }  # fmt: skip
-        spec = KernelSpec("depthwise", lanes, table(constants), body, unique((*DEPTHWISE_WORDS, *words)))
-        packed = context.pack(weights, ("depthwise", lanes), lambda w: pack_depthwise(w, lanes))
-        pixels, out_pixels, vec = product(win.extent), product(win.out), lanes * 4
+        body, words, args = ep.finish(bias_and_epilogue(ep, node, groups * outputs))
+        template, pack = _KERNELS[node.op]
+        constants: dict[str, Any] = {"block": lanes, "heights": heights, "panel": panel}
+        if template == "conv":
+            constants["whole"] = outputs % (panel * lanes) == 0
+        spec = KernelSpec(template, lanes, table(constants), body, unique((*CONV_WORDS, *words)))
+        key = (template, lanes, panel, groups)
+        packed = context.pack(weights, key, lambda w: pack(w, lanes, panel, lanes, groups))
+        pixels, out_pixels = product(win.extent), product(win.out)
+        blocks = -(-inputs // lanes)
         head: list[Any] = [
-            context.address(x), -(-channels // lanes) * pixels * vec, pixels * vec, win.extent[1] * vec, *win.extent,
-            Address(packed), x.shape[0], channels, win.strides[0], win.dilations[0], *win.begin, *win.out,
-            out_pixels * vec,
+            context.address(x), *blocked_strides(win, blocks * groups, lanes), *win.extent, blocks, Address(packed),
+            x.shape[0], groups, outputs, *win.words, out_pixels * lanes * 4,
         ]  # fmt: skip
-        work = x.shape[0] * out_pixels * weights.size
-        return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, scratch=ZERO_BYTES, work=work)]
+        flops = x.shape[0] * (pixels if node.op == "ConvTranspose" else out_pixels) * weights.size
+        scratch = conv_scratch(product(win.kernel), heights)
+        return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, scratch=scratch, work=flops)]
 
 
-serve(Depthwise(), "Conv")
 serve(Conv(), "Conv", "ConvTranspose")

@@ -1,5 +1,27 @@
 """Importing this module registers every kernel template, in the order they are asked."""
 
-from jitopt.lower import batchnorm, contraction, convolution, lrn, movement, pointwise, pooling, resizing, rows
+from jitopt.lower import (
+    batchnorm,
+    contraction,
+    convolution,
+    convolution_kinds,
+    lrn,
+    movement,
+    pointwise,
+    pooling,
+    resizing,
+    rows,
+)
 
-__all__ = ["batchnorm", "contraction", "convolution", "lrn", "movement", "pointwise", "pooling", "resizing", "rows"]
+__all__ = [
+    "batchnorm",
+    "contraction",
+    "convolution",
+    "convolution_kinds",
+    "lrn",
+    "movement",
+    "pointwise",
+    "pooling",
+    "resizing",
+    "rows",
+]
