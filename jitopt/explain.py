@@ -90,10 +90,22 @@ class Explanation:
         return self.model.program.steps
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain data: counts, types, groups with members, host steps, passes, compile seconds."""
+        """Everything as plain data.
+
+        original_ops, original_types     operators of the model, in all and by type
+        optimized_ops, optimized_types   kernels (reorders apart) and host steps of a run, by their members' types
+        reduction                        1 - optimized_ops / original_ops
+        fused_ops                        operators that share a kernel with others
+        kernels_run, reorders_run, kernels_compiled
+        groups                           in the order they run: kernel key, template, members, operators, constants
+        host_steps                       node, operator and why it has no kernel
+        passes                           those that changed something: name, round, changes, seconds
+        compile_seconds                  by kernel key; seconds: by stage of this compile
+        """
         report, program = self.model.report, self.model.program
         steps = program.steps
         compute = [s for s in steps if s.spec.template not in REORDERS]
+        hosts = [h.node.op for h in program.host_steps]
         original = sum(self.model.original_types.values())
         optimized = len(compute) + len(program.host_steps)
         return {
@@ -104,7 +116,7 @@ class Explanation:
             "optimized_ops": optimized,
             "reduction": 1 - optimized / original if original else 0.0,
             "original_types": dict(sorted(self.model.original_types.items())),
-            "optimized_types": dict(sorted(Counter(s.label for s in compute).items())),
+            "optimized_types": dict(sorted(Counter([*(s.label for s in compute), *hosts]).items())),
             "fused_ops": sum(len(s.ops) for s in steps if len(s.ops) > 1),
             "kernels_run": len(compute),
             "reorders_run": len(steps) - len(compute),

@@ -1,7 +1,9 @@
 """What did fusion buy?  Every group against its members run one by one, then each kind of rewrite, then break-even.
 
 Times are medians of runs interleaved with those of the programs they are compared with, so that a machine whose speed
-drifts does not favour one of them. The identities (members partition the graph, totals add up) hold exactly.
+drifts does not favour one of them. The members of the groups, `aside` and `host` partition the optimised graph; times
+of single steps add up to `steps_seconds` and `unfused_steps_seconds`. A run takes longer than its steps: checking
+feeds, allocating results and the call into native code are in `fused_seconds` and `unfused_seconds` only.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from jitopt.ir.dims import Environment
 from jitopt.ir.graph import Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower.loops import value_shape
-from jitopt.profile import summarise
+from jitopt.profile import HOST_STEP, summarise
 from jitopt.runtime.executor import Executor, StepTimes
 
 
@@ -50,8 +52,11 @@ class FusionReport:
     """The whole account; `str()` is a table, `as_dict()` plain data."""
 
     groups: tuple[GroupBenefit, ...]
-    aside: tuple[str, ...]  # nodes that need no kernel: views and shape arithmetic
+    aside: tuple[str, ...]  # nodes that need no step: views, shape arithmetic, transposes that readers look through
     host: tuple[str, ...]
+    aside_seconds: float  # of `aside`, run one by one
+    host_seconds: float
+    unfused_host_seconds: float
     kinds: tuple[KindBenefit, ...]
     unfused_seconds: float
     fused_seconds: float
@@ -60,6 +65,16 @@ class FusionReport:
     fused_pool_bytes: int
     compile_seconds: float
     runs: int
+
+    @property
+    def steps_seconds(self) -> float:
+        """The time of all steps: of the groups and the host steps."""
+        return sum(g.fused_seconds for g in self.groups) + self.host_seconds
+
+    @property
+    def unfused_steps_seconds(self) -> float:
+        """The time of all steps when every operator is a step of its own."""
+        return sum(g.unfused_seconds for g in self.groups) + self.aside_seconds + self.unfused_host_seconds
 
     @property
     def pool_bytes_saved(self) -> int:
@@ -77,7 +92,8 @@ class FusionReport:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            **asdict(self), "pool_bytes_saved": self.pool_bytes_saved, "saved_seconds": self.saved_seconds,
+            **asdict(self), "steps_seconds": self.steps_seconds, "unfused_steps_seconds": self.unfused_steps_seconds,
+            "pool_bytes_saved": self.pool_bytes_saved, "saved_seconds": self.saved_seconds,
             "break_even_runs": self.break_even_runs,
         }  # fmt: skip
 
@@ -106,6 +122,8 @@ class FusionReport:
 
 def measure(executors: Sequence[Executor], inputs: Sequence[Any], runs: int) -> list[list[StepTimes]]:
     """Step times of each executor over `runs` interleaved rounds, after one round to warm up."""
+    if runs < 1:
+        raise ValueError(f"runs is {runs}, it must be at least 1")
     taken: list[list[StepTimes]] = [[] for _ in executors]
     for number in range(runs + 1):
         for executor, record in zip(executors, taken, strict=True):
@@ -120,33 +138,35 @@ def report(
     fused: Executor, unfused: Executor, variants: dict[str, Executor], inputs: Sequence[Any], *,
     nodes: Sequence[Node], compile_seconds: float, runs: int,
 ) -> FusionReport:  # fmt: skip
-    """Compare a program with itself without grouping, and with each of `variants` (kind of rewrite left out)."""
+    """Compare a program with itself without grouping, and with each of `variants` (kind of rewrite left out).
+
+    Raises ValueError for fewer than one run.
+    """
     taken = measure([fused, unfused, *variants.values()], inputs, runs)
     whole, single = summarise(taken[0]), summarise(taken[1])
-    unfused_of: dict[str, float] = {}
-    for step in single.steps:
-        for name in step.nodes:
-            unfused_of[name] = step.seconds / len(step.nodes)
+    alone = {name: step.seconds / len(step.nodes) for step in single.steps for name in step.nodes}
     environment = fused.environment(inputs)
     by_name = {n.name: n for n in nodes}
-    groups = tuple(
-        GroupBenefit(
-            profiled.label, profiled.template, profiled.nodes, sum(unfused_of.get(n, 0.0) for n in profiled.nodes),
-            profiled.seconds, _bytes_not_moved([by_name[n] for n in profiled.nodes if n in by_name], environment),
-        )
-        for profiled in whole.steps
-        if profiled.template != "host step"
-    )  # fmt: skip
-    host = tuple(n for s in whole.steps if s.template == "host step" for n in s.nodes)
-    covered = {n for g in groups for n in g.members} | set(host)
+    groups: list[GroupBenefit] = []
+    host: list[str] = []
+    for step in whole.steps:
+        if step.template == HOST_STEP:
+            host += step.nodes
+            continue
+        unfused_seconds = sum(alone.pop(name, 0.0) for name in step.nodes)
+        moved = _bytes_not_moved([by_name[name] for name in step.nodes], environment)
+        groups.append(GroupBenefit(step.label, step.template, step.nodes, unfused_seconds, step.seconds, moved))
+    covered = {name for group in groups for name in group.members} | set(host)
+    host_seconds = sum(s.seconds for s in whole.steps if s.template == HOST_STEP)
+    unfused_host = sum(alone.pop(name, 0.0) for name in host)
     kinds = tuple(
         KindBenefit(name, s.run_seconds, s.run_seconds - whole.run_seconds)
         for name, s in ((name, summarise(t)) for name, t in zip(variants, taken[2:], strict=True))
     )
     return FusionReport(
-        groups, tuple(n.name for n in nodes if n.name not in covered), host, kinds, single.run_seconds,
-        whole.run_seconds, sum(g.bytes_not_moved for g in groups), _pool(unfused, inputs), _pool(fused, inputs),
-        compile_seconds, runs,
+        tuple(groups), tuple(n.name for n in nodes if n.name not in covered), tuple(host), sum(alone.values()),
+        host_seconds, unfused_host, kinds, single.run_seconds, whole.run_seconds,
+        sum(g.bytes_not_moved for g in groups), _pool(unfused, inputs), _pool(fused, inputs), compile_seconds, runs,
     )  # fmt: skip
 
 

@@ -78,18 +78,41 @@ def compile_model(
 ) -> CompiledModel:  # fmt: skip
     """Optimise, lower and compile a graph, which is changed on the way.
 
-    Raises what its stages raise: ModelError, ShapeError, UnsupportedOperator, CompileError.
+    Raises what its stages raise: ModelError, ShapeError, UnsupportedOperator, CompileError, MemoryLimitError.
     """
-    seconds: dict[str, float] = {}
-    start = time.perf_counter()
-
-    def lap(stage: str) -> None:
-        nonlocal start
-        now = time.perf_counter()
-        seconds[stage], start = now - start, now
-
+    laps = _Laps()
     infer(graph)
     original = Counter(node.op for node in graph)
+    report = optimize_model(graph, options)
+    laps.lap("optimise")
+    program = lower_model(graph, options)
+    laps.lap("lower")
+    sources = {spec: KernelSource.of(render(spec), options.target) for spec in program.specs}
+    compiled = compile_kernels(list(sources.values()), options.target, cache=cache, progress=progress)
+    laps.lap("compile")
+    library = KernelLibrary(options.target)
+    kernels: dict[KernelSpec, CompiledKernel] = {}
+    for spec, source in sources.items():
+        kernels[spec] = compiled[source.key]
+        library.add(source.key, compiled[source.key].object)
+    laps.lap("load")
+    return CompiledModel(graph, program, options, report, kernels, library, laps.seconds, dict(original))
+
+
+class _Laps:
+    """Seconds of one stage after the other."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._start = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage], self._start = now - self._start, now
+
+
+def optimize_model(graph: Graph, options: ModelOptions) -> OptimizeReport:
+    """Run the passes that the options leave on a graph with types; without any, take out nodes that feed nothing."""
     report = OptimizeReport()
     if options.optimize:
         passes = tuple(name for name in options.disable if name not in (FUSION, *GROUPINGS))
@@ -99,22 +122,16 @@ def compile_model(
     else:
         remove_dead(graph, graph.nodes)  # of what the file has, and of what the reader's upgrades left
     _check_weights(graph, options.max_memory)
-    lap("optimise")
+    return report
+
+
+def lower_model(graph: Graph, options: ModelOptions) -> Program:
+    """The program of an optimised graph, which gets its layouts."""
     assign_layouts(graph, options.target.lanes)
     infer(graph)
     program = lower(graph, options.target, precision=options.precision, groupings=groupings_of(options))
     _check_bytes(sum(b.array.nbytes for b in program.constants if b.array is not None), graph.name, options.max_memory)
-    lap("lower")
-    sources = {spec: KernelSource.of(render(spec), options.target) for spec in program.specs}
-    compiled = compile_kernels(list(sources.values()), options.target, cache=cache, progress=progress)
-    lap("compile")
-    library = KernelLibrary(options.target)
-    kernels: dict[KernelSpec, CompiledKernel] = {}
-    for spec, source in sources.items():
-        kernels[spec] = compiled[source.key]
-        library.add(source.key, compiled[source.key].object)
-    lap("load")
-    return CompiledModel(graph, program, options, report, kernels, library, seconds, dict(original))
+    return program
 
 
 def groupings_of(options: ModelOptions) -> tuple[str, ...]:

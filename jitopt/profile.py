@@ -11,6 +11,8 @@ import numpy as np
 from jitopt.lower.program import HostStep, Step
 from jitopt.runtime.executor import Executor, StepTimes
 
+HOST_STEP = "host step"  # stands for the template of steps that have none
+
 
 @dataclass(frozen=True)
 class StepProfile:
@@ -39,7 +41,9 @@ class Profile:
 
 
 def profile(executor: Executor, inputs: Sequence[Any], runs: int) -> Profile:
-    """Run `runs` times (after one to warm up) with stamps."""
+    """Run `runs` times (after one to warm up) with stamps. Raises ValueError for fewer than one run."""
+    if runs < 1:
+        raise ValueError(f"runs is {runs}, it must be at least 1")
     executor.run(inputs, executor.program.outputs)
     taken: list[StepTimes] = []
     for _ in range(runs):
@@ -58,5 +62,5 @@ def summarise(taken: Sequence[StepTimes]) -> Profile:
 
 def _named(step: Step | HostStep, seconds: float) -> StepProfile:
     if isinstance(step, HostStep):
-        return StepProfile(step.node.op, "host step", (step.node.name,), seconds)
+        return StepProfile(step.node.op, HOST_STEP, (step.node.name,), seconds)
     return StepProfile(step.label, step.spec.template, step.nodes, seconds)

@@ -73,7 +73,7 @@ MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], type[JitoptError], str, s
     "unknown domain": (lambda: one("Relu", domain="org.example"), UnsupportedOperator, "org.example", "it"),
     "operator newer than the opset": (lambda: one("Gelu", opset=13), UnsupportedOperator, "Gelu", "it"),
     "type error": (
-        lambda: one("Add", ["x", "w"], [array((1,), dtype=np.int64)]), ModelError, "'w' of Add is int64, but must be float32 like 'x'", "it"),
+        lambda: one("Add", ["x", "w"], [array((1,), dtype=np.int64)]), ModelError, "must be float32 like 'x'", "it"),
     "dtype the operator does not take": (
         lambda: one("Relu", x=info("x", TensorProto.STRING, [2])), ModelError, "cannot be string", "it"),
     "stride 0": (lambda: conv(strides=[0, 1]), ModelError, "strides", "conv"),
@@ -105,7 +105,7 @@ MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], type[JitoptError], str, s
                     x=info("x", TensorProto.FLOAT, [1])), ShapeError, "larger than any memory", "it"),
     "input too large to count": (
         lambda: one("Relu", x=info("x", TensorProto.FLOAT, [2**40, 2**40])), ModelError, "more than 64 bits", None),
-    "declared otherwise": (lambda: broken(other_output), ModelError, "output 'y' ('Y') of Conv cannot be int64", "conv"),
+    "declared otherwise": (lambda: broken(other_output), ModelError, "of Conv cannot be int64", "conv"),
     "no outputs": (lambda: model_of([RELU], ["x"], []), ModelError, "has no outputs", None),
     "name defined twice": (
         lambda: model_of([RELU, node("Abs", ["x"], ["y"], name="n")], ["x"], ["y"]), ModelError, "defined twice", "n"),

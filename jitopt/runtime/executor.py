@@ -41,6 +41,13 @@ class StepTimes:
         self.steps: list[tuple[Step | HostStep, float]] = []
         self.total = 0.0
 
+    def add(self, steps: Sequence[Step], seconds: Sequence[float]) -> None:
+        """Enter the entries of a step table; the phases of a step count as one."""
+        for step, taken in zip(steps, seconds, strict=True):
+            if self.steps and self.steps[-1][0] is step:
+                taken += self.steps.pop()[1]
+            self.steps.append((step, taken))
+
 
 class Frame:
     """Plans and free bindings for one set of shapes."""
@@ -224,8 +231,7 @@ class Executor:
         finally:
             self._give_back(frame, index, binding)
         if times is not None and stamps is not None:
-            spans = (stamps[:, 1] - stamps[:, 0]) / ticks_per_second()
-            times.steps += zip(plan.steps, spans.tolist(), strict=True)
+            times.add(plan.steps, ((stamps[:, 1] - stamps[:, 0]) / ticks_per_second()).tolist())
         if error is not None:
             step, code, value = error
             raise ExecutionError(_ERRORS[code].format(value=value), model=self.program.name, node=step.nodes[0])
