@@ -140,7 +140,10 @@ def test_without_optimisation_every_operator_is_its_own_kernel() -> None:
 def test_optimisation_folds_and_fuses() -> None:
     session = jitopt.compile(convolutional())
     groups = session.explain().as_dict()["groups"]
-    assert [g["operators"] for g in groups if g["template"] == "conv"] == [["Conv", "Relu"], ["Conv", "Relu", "Add"]]
+    assert [g["operators"] for g in groups if g["operators"][0] == "Conv"] == [
+        ["Conv", "Relu"],
+        ["Conv", "Relu", "Add"],
+    ]
     check(session, convolutional(), IMAGES)
 
 
@@ -155,10 +158,8 @@ def test_passes_and_groupings_can_be_left_out() -> None:
 
 def test_exact_mode_folds_nothing() -> None:
     session = jitopt.compile(convolutional(), precision="exact")
-    groups = session.explain().as_dict()["groups"]
-    assert [g["operators"] for g in groups if g["template"] == "conv"] == [
-        ["Conv", "Mul", "Add", "Relu"], ["Conv", "Mul", "Add", "Relu", "Add"]
-    ]  # fmt: skip
+    members = [group["operators"] for group in session.explain().as_dict()["groups"]]
+    assert members[:2] == [["Conv", "Mul", "Add", "Relu"], ["Conv", "Mul", "Add", "Relu", "Add"]]
     check(session, convolutional(), IMAGES)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tests.children import NO_JIT, failures_of
 
-GRAPHS = 60
+GRAPHS = 40
 
 
 def test_random_graphs() -> None:
