@@ -12,11 +12,13 @@ from jitopt_kernels.targets import TARGETS
 
 from jitopt.codegen.cache import Cache
 from jitopt.codegen.host import choose_target, cpu_allowance, memory_limit
-from jitopt.errors import JitoptError, MemoryLimitError
+from jitopt.errors import JitoptError, MemoryLimitError, ModelError
 from jitopt.ir.clone import clone
 from jitopt.ir.graph import Graph
+from jitopt.ir.verifier import verify as verify_graph
 from jitopt.lower.groups import GROUPINGS
 from jitopt.model import FUSION, ModelOptions, compile_model, select_outputs
+from jitopt.ops import find
 from jitopt.passes.optimize import GELUS, PRECISIONS, OptimizeReport
 from jitopt.passes.optimize import optimize as optimize_graph
 from jitopt.passes.pipelines import PASSES
@@ -74,9 +76,9 @@ def compile(
     """
     options = _options(num_threads, precision, gelu, optimize, disable, max_memory, target)
     disk = Cache.default() if cache else None
-    name = str(model) if isinstance(model, (str, os.PathLike)) else None
+    name = str(model) if isinstance(model, (str, os.PathLike)) else model.name if isinstance(model, Graph) else None
     try:
-        graph = clone(model) if isinstance(model, Graph) else load_graph(model, max_memory=options.max_memory)
+        graph = _checked(clone(model)) if isinstance(model, Graph) else load_graph(model, max_memory=options.max_memory)
         name = name or graph.name
         if outputs:
             select_outputs(graph, [outputs] if isinstance(outputs, str) else outputs)
@@ -96,6 +98,15 @@ def compile(
     except MemoryError as error:
         raise MemoryLimitError(f"there is not enough memory to compile it: {error}", model=name) from error
     return session
+
+
+def _checked(graph: Graph) -> Graph:
+    """A graph built in Python, its nodes put in order. Raises ModelError where something about it cannot be."""
+    if not graph.outputs:
+        raise ModelError("the graph has no outputs", model=graph.name)
+    graph.sort()
+    verify_graph(graph, find)
+    return graph
 
 
 def _options(

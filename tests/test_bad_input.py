@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import jitopt
 from jitopt import ExecutionError, FeedError, JitoptError, MemoryLimitError, ModelError, ShapeError, UnsupportedOperator
+from jitopt.ir.graph import Graph, Value
 from tests.onnx_io.support import model_of
 
 node = helper.make_node
@@ -198,6 +199,51 @@ def test_constants_beyond_the_limit_are_refused_while_reading(tmp_path: Path) ->
     with pytest.raises(MemoryLimitError) as caught:
         jitopt.compile(model, max_memory=1 << 20)
     assert caught.value.model and caught.value.remedy == "raise max_memory"
+
+
+# graphs built in Python ---------------------------------------------------------------------------------------------
+def with_a_cycle(graph: Graph, x: Any) -> Any:
+    later = graph.value("later")
+    total = graph.add("Add", [x, later], name="total")
+    graph.add("Relu", [total], outputs=[later])
+    return total
+
+
+def of_another_graph(graph: Graph, x: Any) -> Any:
+    other = Graph("other")
+    return graph.add("Add", [x, other.add("Relu", [other.input("x", "float32", (2,))])], name="sum")
+
+
+def two_of_one_name(graph: Graph, x: Any) -> Any:
+    graph.inputs.append(Value("x", x.type))
+    return graph.add("Relu", [x])
+
+
+GRAPHS: dict[str, tuple[Callable[[Graph, Any], Any], str]] = {
+    "cycle": (with_a_cycle, "the graph has a cycle"),
+    "value of another graph": (of_another_graph, "'Relu_0' is not defined before its use"),
+    "value nobody makes": (lambda g, x: g.add("Add", [x, Value("t", x.type)], name="n"), "'t' is not defined before"),
+    "unknown operator": (lambda g, x: g.add("Reluu", [x], name="n"), "'Reluu' is unknown"),
+    "wrong attribute": (lambda g, x: g.add("Softmax", [x], name="n", axis="a"), "'axis' of Softmax must be int"),
+    "dtypes that differ": (lambda g, x: g.add("Add", [x, g.constant(np.ones(2))], name="n"), "must"),
+    "no output": (lambda g, x: None, "has no outputs"),
+    "output twice": (lambda g, x: g.output(g.add("Relu", [x])), "listed twice"),
+    "one name for two inputs": (two_of_one_name, "two values of graph 'mine' have the name 'x'"),
+    "negative extent": (lambda g, x: g.add("Relu", [g.input("y", "float32", (-2,))], name="n"), "shape (-2)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GRAPHS)
+def test_bad_graphs(case: str) -> None:
+    build, message = GRAPHS[case]
+    graph = Graph("mine")
+    made = build(graph, graph.input("x", "float32", (2,)))
+    if made is not None:
+        graph.output(made)
+    with pytest.raises(JitoptError) as caught:
+        jitopt.compile(graph)
+    assert message in str(caught.value) and caught.value.model == "mine", str(caught.value)
+    assert not isinstance(caught.value, jitopt.CompileError)
 
 
 # runs ---------------------------------------------------------------------------------------------------------------
