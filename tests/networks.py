@@ -53,10 +53,8 @@ def convolutional() -> Graph:
     def normalised(value: Any, name: str, seed: int) -> Any:
         w = graph.constant(weights(8, value_channels[value], 3, 3, seed=seed), f"{name}.w")
         y = graph.add("Conv", [value, w], name=name, pads=[1, 1, 1, 1])
-        vectors = [graph.constant(v, f"{name}.{i}") for i, v in enumerate((*weights(3, 8, seed=seed), np.full(8, 0.5)))]
-        for vector in vectors:
-            vector.constant = vector.constant.astype(np.float32)
-            vector.type = None
+        arrays = (*weights(3, 8, seed=seed), np.full(8, 0.5, np.float32))
+        vectors = [graph.constant(array, f"{name}.{i}") for i, array in enumerate(arrays)]
         y = graph.add("BatchNormalization", [y, *vectors], name=f"{name}.norm")
         value_channels[y] = 8
         return y
