@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from bench.quiet import QUIET
+
 Results = dict[str, Any]
 
 
@@ -24,8 +26,17 @@ def machine(results: Results) -> str:
     return (
         f"Measured {results['date']} on {found['cpu']}, {found['threads_reason']}, target {found['target']}; "
         f"multiply-adds and copying measured in the same run: {peaks}. "
-        f"Meanwhile other processes used up to {others:.1f} CPUs. "
+        f"{_caution(others)}"
         f"{', '.join(f'{name} {version}' for name, version in versions.items())}."
+    )
+
+
+def _caution(others: float) -> str:
+    if others <= QUIET:
+        return "No other process used the CPUs meanwhile. "
+    return (
+        f"**Other processes used up to {others:.1f} CPUs meanwhile: whole models take longer than on a machine that does "
+        "nothing else, and their ratios are not to be relied on.** Kernels are the best of many runs. "
     )
 
 
