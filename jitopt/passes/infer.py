@@ -22,6 +22,7 @@ from jitopt.ir.dtypes import DType
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.storage import element_type
 from jitopt.ir.types import OptionalType, SequenceType, TensorType, Type, tensor
+from jitopt.ir.verifier import check_signature
 from jitopt.ops.operator import Kind, Operator
 from jitopt.ops.registry import operator_of
 from jitopt.passes.infer_bodies import infer_bodies
@@ -113,6 +114,7 @@ def _output_types(node: Node, operator: Operator) -> list[Type | None]:
     except JitoptError:
         if all(v is None or _rank_known(v.type) for v in node.operands):
             raise
+        check_signature(node, operator)  # an unknown rank excuses no dtype
         found = [_schema_type(node, operator, index) for index in range(len(node.outputs))]
     if len(found) < len(node.outputs):
         raise ModelError(f"{node.op} gives {len(found)} outputs, {len(node.outputs)} are asked for")

@@ -65,7 +65,8 @@ def _convert(name: str, type: Type, feed: Any) -> Any:
             )
     else:
         array = _from_python(name, type, feed, dtype)
-    array = np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+    if array.dtype != dtype or not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
     if type.shape is not None and array.ndim != len(type.shape):
         raise ShapeError(f"input {name!r} has rank {len(type.shape)}, {type}, the feed has shape {array.shape}")
     return array

@@ -269,3 +269,12 @@ def test_a_thousand_known_nodes_take_milliseconds() -> None:
         infer(g)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.03
+
+
+def test_an_unknown_rank_excuses_no_dtype() -> None:
+    g = Graph("g")
+    x, y = g.input("x", "int64", None), g.input("y", "float32", None)
+    g.output(g.add("Sub", [x, g.add("Unsqueeze", [y, g.constant(np.array([0]), "axis")])], name="difference"))
+    with pytest.raises(ModelError, match="must be int64 like 'x'") as caught:
+        infer(g)
+    assert caught.value.node == "difference"
