@@ -35,8 +35,8 @@ def _caution(others: float) -> str:
     if others <= QUIET:
         return "No other process used the CPUs meanwhile. "
     return (
-        f"**Other processes used up to {others:.1f} CPUs meanwhile: whole models take longer than on a machine of their "
-        "own, and their ratios are not to be relied on.** Kernels are the best of many runs. "
+        f"**Other processes used up to {others:.1f} CPUs meanwhile: whole models take longer than on a machine of "
+        "their own, and their ratios are not to be relied on.** Kernels are the best of many runs. "
     )
 
 
