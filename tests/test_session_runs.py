@@ -192,3 +192,14 @@ def test_a_loop_without_end_is_ended() -> None:
     with pytest.raises(RunCancelled) as caught:
         session.run(None, {"x": 1.0}, options)
     assert caught.value.model == "endless"
+
+
+def test_sessions_are_compiled_side_by_side() -> None:
+    def work(index: int) -> None:
+        build, feeds = [
+            (convolutional, {"x": floats(2, 3, 8, 8)}), (pair, {"x": floats(3, 4), "y": floats(3, 4)}),
+            (looped, {"x": floats(3, 4), "k": np.float32(2), "trips": 3}),
+        ][index % 3]  # fmt: skip
+        check(jitopt.compile(build()), build(), feeds)
+
+    in_threads(6, work)
