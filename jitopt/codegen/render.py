@@ -36,6 +36,10 @@ class Module:
         for text in texts:
             self.line(depth, text)
 
+    def word_address(self, name: str) -> str:
+        """Text of the address of an argument word, for library functions that read several in a row."""
+        return f"args + {8 * (FIRST_WORD + self.spec.words.index(name))}"
+
     def text(self) -> str:
         """The whole module."""
         head = [f'"""Kernel {self.spec.digest}: {self.spec.template}.', "", *str(self.spec).splitlines(), '"""', ""]

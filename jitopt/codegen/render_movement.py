@@ -32,8 +32,7 @@ def render_copy(spec: KernelSpec) -> Module:
 
 def _copy_piece(m: Module, p: str, axes: int, inner: str, size: int) -> None:
     last = axes - 1
-    extents = ", ".join(f"{p}_n{a}" for a in range(axes))
-    m.line(1, f"axis = shared_axis(({extents},), nthreads)")
+    m.line(1, f"axis = shared_axis({m.word_address(f'{p}_n0')}, {axes}, nthreads)")
     for a in range(axes):
         grain = m.spec.lanes if a == last else 1
         m.line(1, f"lo{a}, hi{a} = axis_share(axis == {a}, {p}_n{a}, {grain}, tid, nthreads)")
@@ -68,9 +67,7 @@ def render_take(spec: KernelSpec) -> Module:
     dtype, axes = spec.constant("dtype"), spec.constant("axes")
     m.lines(0, f'take = make_take(dtype="{dtype}", lanes={spec.lanes}, axes={axes})', "", "")
     m.kernel()
-    tables = ", ".join(f"t{a}" for a in range(axes))
-    extents = ", ".join(f"n{a}" for a in range(axes))
-    m.line(1, f"take(x, y, fill, ({tables},), ({extents},), tid, nthreads)")
+    m.line(1, f"take(x, y, fill, {m.word_address('t0')}, {m.word_address('n0')}, tid, nthreads)")
     return m
 
 
@@ -91,8 +88,7 @@ def render_gather_nd(spec: KernelSpec) -> Module:
     dtype, depth = spec.constant("dtype"), spec.constant("depth")
     m.lines(0, f'gather_nd = make_gather_nd(dtype="{dtype}", lanes={spec.lanes}, depth={depth})', "", "")
     m.kernel()
-    extents = ", ".join(f"n{a}" for a in range(depth))
-    m.line(1, f"gather_nd(args, x, indices, y, count, row, ({extents},), tid, nthreads)")
+    m.line(1, f"gather_nd(args, x, indices, y, count, row, {m.word_address('n0')}, tid, nthreads)")
     return m
 
 

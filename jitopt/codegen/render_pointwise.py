@@ -23,8 +23,7 @@ def render(spec: KernelSpec) -> Module:
     operands = [*body.loads, *(s.target for s in body.stores)]
     module.kernel()
     module.use("loops", "axis_share", "shared_axis")
-    extents = ", ".join(f"n{a}" for a in range(axes))
-    module.line(1, f"axis = shared_axis(({extents},), nthreads)")
+    module.line(1, f"axis = shared_axis({module.word_address('n0')}, {axes}, nthreads)")
     for a in range(axes):
         grain = lanes if a == axes - 1 else 1
         module.line(1, f"lo{a}, hi{a} = axis_share(axis == {a}, n{a}, {grain}, tid, nthreads)")

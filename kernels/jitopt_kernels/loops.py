@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from numba import njit
 
-from .abi import share
+from .abi import share, word
 from .simd import gather, iota, select
 
 
 @njit
-def shared_axis(extents, nthreads):
-    """The axis to split: the first that splits evenly or is long enough not to matter, else the longest."""
-    longest = 0
-    for axis in range(len(extents)):
-        if extents[axis] >= 8 * nthreads or (extents[axis] >= nthreads and extents[axis] % nthreads == 0):
+def shared_axis(extents, count, nthreads):
+    """The axis to split: the first that splits evenly or is long enough not to matter, else the longest.
+
+    `extents` addresses `count` argument words. (In a tuple, the compiler would keep a test of the index, which may
+    raise, as soon as there are more axes than it unrolls.)
+    """
+    longest, most = 0, 0
+    for axis in range(count):
+        extent = word(extents, axis)
+        if extent >= 8 * nthreads or (extent >= nthreads and extent % nthreads == 0):
             return axis
-        if extents[axis] > extents[longest]:
-            longest = axis
+        if extent > most:
+            longest, most = axis, extent
     return longest
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from numba import njit
 
-from .abi import INDEX_OUT_OF_RANGE, report, share
+from .abi import INDEX_OUT_OF_RANGE, report, share, word
 from .loops import load_strided, load_strided_masked
 from .simd import convert, load, load_masked, load_scalar, select, store, store_masked, store_scalar, tail_mask
 
@@ -78,7 +78,8 @@ def make_take(*, dtype: str, lanes: int, axes: int) -> Callable[..., None]:
     """Elements by tables of byte offsets, one table an axis: y[i, j, ...] = x[t0[i] + t1[j] + ...], or `fill`.
 
     A negative table entry says that the element lies outside and gets the fill value. Arguments: x, y, fill (a word),
-    tables (a tuple of addresses of int64), extents (a tuple), tid, nthreads. Padding in every mode is such a take.
+    tables and extents (each addresses `axes` argument words: addresses of int64 tables, and extents), tid, nthreads.
+    Padding in every mode is such a take.
     """
     size, last = SIZES[dtype], axes - 1
 
@@ -86,15 +87,16 @@ def make_take(*, dtype: str, lanes: int, axes: int) -> Callable[..., None]:
     def take(x, y, fill, tables, extents, tid, nthreads):
         rows = 1
         for a in range(last):
-            rows *= extents[a]
+            rows *= word(extents, a)
         low, high = share(rows, 1, tid, nthreads)
-        count, columns = extents[last], tables[last]
+        count, columns = word(extents, last), word(tables, last)
         for row in range(low, high):
             base, inside, rest = 0, True, row
             for b in range(last):
                 a = last - 1 - b
-                at = load_scalar(tables[a] + (rest % extents[a]) * 8, "int64")
-                rest //= extents[a]
+                extent = word(extents, a)
+                at = load_scalar(word(tables, a) + rest % extent * 8, "int64")
+                rest //= extent
                 inside = inside and at >= 0
                 base += at
             out = y + row * count * size
@@ -166,8 +168,9 @@ def make_from_blocked(*, lanes: int) -> Callable[..., None]:
 def make_gather_nd(*, dtype: str, lanes: int, depth: int) -> Callable[..., None]:
     """Rows picked by tuples of indices: y[i, :] = x[indices[i, 0], ..., indices[i, depth - 1], :].
 
-    Arguments: args (for errors), x, indices (int64), y, count (tuples), row (elements of a row), extents (a tuple of
-    `depth`), tid, nthreads. Negative indices count from the end; one out of range is reported and taken as 0.
+    Arguments: args (for errors), x, indices (int64), y, count (tuples), row (elements of a row), extents (addresses
+    `depth` argument words), tid, nthreads. Negative indices count from the end; one out of range is reported and taken
+    as 0.
     """
     size = SIZES[dtype]
     copy = make_copy_row(dtype=dtype, lanes=lanes)
@@ -179,13 +182,14 @@ def make_gather_nd(*, dtype: str, lanes: int, depth: int) -> Callable[..., None]
         for i in range(low, high):
             place, empty = 0, False
             for a in range(depth):
+                extent = word(extents, a)
                 wanted = load_scalar(indices + (i * depth + a) * 8, "int64")
-                at = wanted + extents[a] if wanted < 0 else wanted
-                if at < 0 or at >= extents[a]:
+                at = wanted + extent if wanted < 0 else wanted
+                if at < 0 or at >= extent:
                     report(args, INDEX_OUT_OF_RANGE, wanted)
                     at = 0
-                empty = empty or extents[a] <= 0
-                place = place * extents[a] + at
+                empty = empty or extent <= 0
+                place = place * extent + at
             if not empty:
                 copy(y + i * step, x + place * step, row)
 
