@@ -16,11 +16,13 @@ from jitopt.codegen.loader import KernelLibrary
 from jitopt.codegen.templates import render
 from jitopt.errors import MemoryLimitError, ModelError
 from jitopt.ir.graph import Graph
+from jitopt.ir.verifier import verify
 from jitopt.lower.groups import GROUPINGS
 from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import lower
 from jitopt.lower.program import Program
 from jitopt.lower.spec import KernelSpec
+from jitopt.ops.registry import find
 from jitopt.passes.base import remove_dead
 from jitopt.passes.infer import infer
 from jitopt.passes.optimize import OptimizeReport, optimize
@@ -120,6 +122,7 @@ def optimize_model(graph: Graph, options: ModelOptions) -> OptimizeReport:
             graph, precision=options.precision, gelu=options.gelu, disable=passes, max_memory=options.max_memory
         )  # fmt: skip
     else:
+        verify(graph, find)
         remove_dead(graph, graph.nodes)  # of what the file has, and of what the reader's upgrades left
     _check_weights(graph, options.max_memory)
     return report

@@ -214,6 +214,15 @@ def of_another_graph(graph: Graph, x: Any) -> Any:
     return graph.add("Add", [x, other.add("Relu", [other.input("x", "float32", (2,))])], name="sum")
 
 
+def loop_by_floats(graph: Graph, x: Any) -> Any:
+    """The operator infers its types by itself, and does not look at the count's."""
+    body = Graph("body")
+    _, on, carried = (body.input(*i) for i in (("turn", "int64", ()), ("on", "bool", ()), ("v", "float32", (2,))))
+    body.output(body.add("Identity", [on]))
+    body.output(body.add("Neg", [carried]))
+    return graph.add("Loop", [graph.add("Abs", [x]), None, x], name="loop", body=body)
+
+
 def two_of_one_name(graph: Graph, x: Any) -> Any:
     graph.inputs.append(Value("x", x.type))
     return graph.add("Relu", [x])
@@ -226,6 +235,7 @@ GRAPHS: dict[str, tuple[Callable[[Graph, Any], Any], str]] = {
     "unknown operator": (lambda g, x: g.add("Reluu", [x], name="n"), "'Reluu' is unknown"),
     "wrong attribute": (lambda g, x: g.add("Softmax", [x], name="n", axis="a"), "'axis' of Softmax must be int"),
     "dtypes that differ": (lambda g, x: g.add("Add", [x, g.constant(np.ones(2))], name="n"), "must"),
+    "trip count that is no integer": (loop_by_floats, "'M') of Loop cannot be float32"),
     "no output": (lambda g, x: None, "has no outputs"),
     "output twice": (lambda g, x: g.output(g.add("Relu", [x])), "listed twice"),
     "one name for two inputs": (two_of_one_name, "two values of graph 'mine' have the name 'x'"),

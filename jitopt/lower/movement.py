@@ -146,17 +146,18 @@ def _expand(node: Node) -> list[Piece]:
 
 
 def _tile(node: Node) -> list[Piece]:
-    source, target = node.arg(0), node.output
+    source, target, repeats = node.arg(0), node.output, known_dims(node, 1)
+    assert repeats is not None
     extents: list[Dim] = []
     strides: list[Dim] = []
-    for extent, full, stride in zip(source.shape, target.shape, contiguous_strides(source.shape), strict=True):
-        extents += [full // extent if extent != full else 1, extent]
+    for extent, repeat, stride in zip(source.shape, repeats, contiguous_strides(source.shape), strict=True):
+        extents += [repeat, extent]
         strides += [0, stride]
     return [Piece(tuple(extents), source, tuple(strides), target, contiguous_strides(tuple(extents)))]
 
 
 def _tile_refuses(node: Node) -> str | None:
-    return "an extent may be 0" if any(d == 0 for d in node.arg(0).shape) else None
+    return "the repeats are not known when shapes are bound" if known_dims(node, 1) is None else None
 
 
 def _window(node: Node) -> list[tuple[Dim, int]] | None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from jitopt.ir.graph import Graph, walk
+from jitopt.ir.verifier import verify
+from jitopt.ops.registry import find
 from jitopt.passes.base import Change, Pass, PassContext, Refusal
 from jitopt.passes.infer import infer
 from jitopt.passes.pipelines import PASSES, STAGES
@@ -89,6 +91,8 @@ def optimize(
     """
     context = _context(precision, gelu, disable, trace, check, max_memory)
     infer(graph)
+    if check:
+        verify(graph, find)  # with the types that are known now
     report = OptimizeReport(ops_before=count_ops(graph))
     runner = _Runner(graph, context, report, observe)
     for report.rounds in range(1, ROUNDS + 1):

@@ -127,6 +127,8 @@ class Executor:
                     f"the extent {error} is not known", model=self.program.name,
                     remedy="run the session, or give feeds",
                 ) from None  # fmt: skip
+            except ZeroDivisionError:
+                raise ShapeError("the model divides by an extent of 0", model=self.program.name) from None
             self._afford(found.pool_bytes + outside, "a pool and arrays")
             frame.plans[index] = found
         return found

@@ -114,6 +114,12 @@ def test_extents_that_do_not_fit_are_refused_and_name_the_node(case: str) -> Non
     assert len(executor._frames) == len({tuple(s) for s in good})
 
 
+def test_empty_tensors_can_be_tiled() -> None:
+    executor = executor_of(op("Tile", (A, 3), extra=[[2, 2]]))
+    for extent in (0, 1, 4):
+        executor.bind([(extent, 3)])
+
+
 def test_extents_known_from_the_start_need_no_check() -> None:
     for build in (op("Add", (A, 4), (A, 4)), op("MatMul", (A, 3), (3, B)), op("Reshape", (A, 6), extra=[[0, 2, 3]])):
         assert executor_of(build).program.checks == []
