@@ -132,7 +132,7 @@ def lower_model(graph: Graph, options: ModelOptions) -> Program:
     """The program of an optimised graph, which gets its layouts."""
     assign_layouts(graph, options.target.lanes)
     infer(graph)
-    program = lower(graph, options.target, precision=options.precision, groupings=groupings_of(options))
+    program = lower(graph, options.target, groupings=groupings_of(options))
     _check_bytes(sum(b.array.nbytes for b in program.constants if b.array is not None), graph.name, options.max_memory)
     return program
 

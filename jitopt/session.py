@@ -76,8 +76,7 @@ class Session:
         if out is None:
             return self._executor.run(inputs, ports, None, run_options)
         targets = self._targets(ports, out)
-        apart = [a.copy() if isinstance(a, np.ndarray) and _overlaps(a, targets) else a for a in inputs]
-        return self._executor.run(apart, ports, targets, run_options)
+        return self._executor.run([_apart(feed, targets) for feed in inputs], ports, targets, run_options)
 
     def bind(self, shapes: Mapping[str, Sequence[int]]) -> None:
         """Bind input shapes (name -> extents) now, so that the first run with them has nothing to prepare.
@@ -195,6 +194,13 @@ def _node_arg(port: Port, declared: list[int | str | None] | None = None) -> Nod
     if shape is not None and declared is not None and len(shape) == len(declared):
         shape = [d if isinstance(d, int) or not isinstance(n, str) else n for d, n in zip(shape, declared, strict=True)]
     return NodeArg(port.name, type_name(port.type), shape)
+
+
+def _apart(feed: Any, targets: Sequence[Array]) -> Any:
+    """The feed, an array or a sequence of them, with copies of the arrays that share memory with a target."""
+    if isinstance(feed, list):
+        return [_apart(item, targets) for item in feed]
+    return feed.copy() if isinstance(feed, np.ndarray) and _overlaps(feed, targets) else feed
 
 
 def _overlaps(array: Array, others: Sequence[Array]) -> bool:

@@ -113,7 +113,7 @@ def lowered(
         remove_dead(graph, graph.nodes)
     assign_layouts(graph, chosen.lanes)
     infer(graph)
-    return lower(graph, chosen, precision=precision or "default", groupings=groupings)
+    return lower(graph, chosen, groupings=groupings)
 
 
 def executor_of(program: Program, nthreads: int = 1, memory: Memory = HEAP, max_memory: int | None = None) -> Executor:

@@ -10,6 +10,7 @@ import pytest
 
 import jitopt
 from jitopt import FeedError, Graph, ShapeError
+from jitopt.ir.types import SequenceType, tensor
 from tests.networks import N, floats, pair, reference
 
 X, Y = floats(3, 4), floats(3, 4, seed=1)
@@ -196,3 +197,17 @@ def test_out_of_a_shape_that_only_the_run_tells() -> None:
     with pytest.raises(ShapeError, match=r"the result has \(1, 3\)"):
         session.run(None, feeds, out=[np.zeros((1, 2), np.int64)])
     assert session.run(None, {"x": [0.0, 0.0]})[0].shape == (1, 0)
+
+
+def test_out_that_lies_in_a_sequence_feed_is_written_apart() -> None:
+    graph = Graph("sequence")
+    q = graph.value("q", SequenceType(tensor("float32", (1,))))
+    graph.inputs.append(q)
+    x = graph.input("x", "float32", (1,))
+    y = graph.output(graph.add("Relu", [x]), "y")
+    first = graph.add("SequenceAt", [q, graph.constant(np.array(0))])
+    graph.output(graph.add("Add", [first, y]), "z")
+    a, other = np.ones(1, np.float32), np.empty(1, np.float32)
+    session = jitopt.compile(graph, disable=("fusion",))
+    results = session.run(None, {"q": [a], "x": np.full(1, 5, np.float32)}, out=[a, other])
+    assert [float(r[0]) for r in results] == [5, 6]

@@ -94,7 +94,7 @@ def _lowered(graph: Graph, settings: ModelOptions, options: argparse.Namespace) 
     groupings = groupings_of(settings)
     if options.level == "groups":
         return print_groups(groups_of(graph, groupings), graph)
-    program = lower(graph, settings.target, precision=settings.precision, groupings=groupings)
+    program = lower(graph, settings.target, groupings=groupings)
     if options.level == "program":
         return print_program(program)
     ports = [NodeArg(port.name, type_name(port.type), shape_names(port.type)) for port in program.inputs]

@@ -10,12 +10,6 @@ from jitopt.codegen.render import Module, itemsize
 from jitopt.lower.spec import KernelSpec, Operand
 
 
-def operand_words(operand: Operand, outer: int) -> list[str]:
-    """Names of an operand's argument words under `outer` outer loops."""
-    words = [f"{operand.name}_at", *(f"{operand.name}_{axis}" for axis in range(outer))]
-    return [*words, f"{operand.name}_inner"] if operand.inner == "strided" else words
-
-
 def render(spec: KernelSpec) -> Module:
     """The module of a "pointwise" spec; constant `axes` is the number of loops R."""
     module, body, lanes = Module(spec), spec.body, spec.lanes

@@ -164,19 +164,37 @@ _SPECIAL: dict[str, Callable[[BodyBuilder, Node, Attrs], str]] = {
 }
 
 
+def has_body_form(node: Node) -> bool:
+    """Whether `add_map` can compute the node: its operator names a formula, or has a form of its own here."""
+    return node.op in _SPECIAL or operator_of(node).formula is not None
+
+
+# Folds along spatial axes that make zero of zeros.
+_ZERO_FOLDS = frozenset({
+    "GlobalAveragePool", "GlobalMaxPool", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum",
+    "ReduceSumSquare",
+})  # fmt: skip
+
+
 def zero_preserving(nodes: Iterable[Node], blocked: Callable[[Value], bool]) -> set[Value]:
     """Values among the nodes' outputs whose lanes beyond C are zero if the blocked operands' are.
 
-    Decided by the references: with zeros for blocked operands and the constants for scalars. A value that depends on
-    anything else (another operand's lanes are not zero) counts as not preserving.
+    Decided by the references: with zeros for blocked operands and the constants for scalars. A fold makes zero of zeros
+    only. A value that depends on anything else (another operand's lanes are not zero) counts as not preserving.
     """
+    members = list(nodes)
+    inside = set(members)
     known: dict[Value, np.ndarray[Any, Any]] = {}
     good: set[Value] = set()
-    for node in nodes:
+    for node in members:
         operator = operator_of(node)
-        if operator.kind is Kind.REDUCE:  # a fold of zeros along spatial axes is zero
-            known[node.output] = np.zeros(1, node.output.dtype.numpy)
-            good.add(node.output)
+        if node.op in _ZERO_FOLDS:
+            source = node.arg(0)
+            if source in good or (blocked(source) and source not in known and source.producer not in inside):
+                known[node.output] = np.zeros(1, node.output.dtype.numpy)
+                good.add(node.output)
+            continue
+        if operator.kind is not Kind.MAP:
             continue
         arrays: list[Any] = []
         for value in node.inputs:
@@ -186,7 +204,7 @@ def zero_preserving(nodes: Iterable[Node], blocked: Callable[[Value], bool]) -> 
                 arrays.append(known[value])
             elif value.constant is not None and value.constant.size == 1:
                 arrays.append(value.constant.reshape(1))
-            elif blocked(value):
+            elif blocked(value) and value.producer not in inside:
                 arrays.append(np.zeros(1, value.dtype.numpy))
             else:
                 break

@@ -26,8 +26,8 @@ Array = np.ndarray[Any, Any]
 class Context:
     """State of one lowering: the graph, the target and the addresses given out so far."""
 
-    def __init__(self, graph: Graph, target: Target, precision: str) -> None:
-        self.graph, self.target, self.precision = graph, target, precision
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph, self.target = graph, target
         self.lanes = target.lanes
         self._addresses: dict[Value, Address] = {}
         self._packed: dict[Any, Buffer] = {}

@@ -44,10 +44,7 @@ class Product:
     b: tuple[Dim, Dim, Dim]
     y: tuple[Dim, Dim, Dim]
     layout: str  # "packed", "rows", "columns"
-
-    @property
-    def image_axes(self) -> int:
-        return 0 if self.batch[0] == 1 else 1
+    image_axes: int = 0  # leading axes of the result that the outer loop runs over
 
 
 def product_of(node: Node, through: Collection[Node] = (), store: Node | None = None) -> Product | None:
@@ -75,6 +72,7 @@ def product_of(node: Node, through: Collection[Node] = (), store: Node | None = 
     nest = merge_axes(domain, [_batch(a_shape, a_strides, domain), _batch(b_shape, b_strides, domain), y_strides[:-2]])
     if len(nest.extents) > 2:
         return None
+    image_axes = nest.first[1] if len(nest.extents) == 2 else 0
     none: Strides = (0,) * (2 - len(nest.extents))
     outer, inner = _two((*(1 for _ in none), *nest.extents))
     (ao, ai), (bo, bi), (yo, yi) = (_two((*none, *s)) for s in nest.strides)
@@ -86,7 +84,9 @@ def product_of(node: Node, through: Collection[Node] = (), store: Node | None = 
         layout, b_row = "rows", b_strides[-2]
     else:
         return None
-    return Product(m, n, k, (outer, inner), (ao, ai, a_strides[-2]), (bo, bi, b_row), (yo, yi, y_strides[-2]), layout)
+    return Product(
+        m, n, k, (outer, inner), (ao, ai, a_strides[-2]), (bo, bi, b_row), (yo, yi, y_strides[-2]), layout, image_axes
+    )
 
 
 def _matrix(value: Value, index: int, through: Collection[Node]) -> tuple[Value, Shape, Strides]:
@@ -137,12 +137,12 @@ class Gemm(Template):
         return None
 
     def absorbs(self, group: Group, node: Node, where: str) -> bool:
-        found = product_of(group.anchor)
-        return (
-            where == "after"
-            and found is not None
-            and epilogue.absorbs(group, node, group.anchor.output, found.image_axes)
-        )
+        found = product_of(group.anchor, group.through)
+        if where != "after" or found is None:
+            return False
+        if len(group.anchor.arg(1).shape) == 1 and not _row_by_row(group, node):
+            return False
+        return epilogue.absorbs(group, node, group.anchor.output, found.image_axes)
 
     def looks_through(self, node: Node, transposes: Collection[Node]) -> bool:
         return product_of(node, transposes) is not None
@@ -181,6 +181,13 @@ class Gemm(Template):
         flops = product((*found.batch, found.m, found.n, found.k))
         reads = [a, *ep.reads] if b.constant is not None and found.layout == "packed" else [a, b, *ep.reads]
         return [context.step(spec, [*head, *args], reads, ep.writes, group, scratch=scratch, work=flops)]
+
+
+def _row_by_row(group: Group, node: Node) -> bool:
+    """Every outside operand lies as the result does: with a vector for B, the result has no axis of columns."""
+    inside = {v for n in group.nodes for v in n.outputs}
+    outside = [v for v in node.inputs if v is not None and v not in inside and not _single(v)]
+    return all(v.shape == group.anchor.output.shape for v in outside)
 
 
 def _single(value: Value) -> bool:

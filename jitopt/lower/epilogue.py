@@ -14,10 +14,9 @@ from jitopt.ir.dims import Dim
 from jitopt.ir.graph import Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower.access import domain_strides
-from jitopt.lower.body import BodyBuilder
-from jitopt.lower.loops import contiguous_strides, value_shape
+from jitopt.lower.body import BodyBuilder, has_body_form
+from jitopt.lower.loops import contiguous_strides, merge_axes, value_shape
 from jitopt.lower.spec import Body, Operand, Store
-from jitopt.ops import operator_of
 
 if TYPE_CHECKING:
     from jitopt.lower.context import Context
@@ -28,7 +27,10 @@ _REGISTERS = frozenset({"float32", "bool"})  # what epilogues compute with; they
 
 
 def access(value: Value, output: Value, image_axes: int) -> tuple[str, Dim] | None:
-    """How `value` is reached from `output`'s kernel: its kind and stride from image to image, in elements."""
+    """How `value` is reached from `output`'s kernel: its kind and stride from image to image, in elements.
+
+    The first `image_axes` axes of the output, merged into one, count images.
+    """
     if not isinstance(value.type, TensorType) or value.type.shape is None or value.dtype.name != "float32":
         return None
     if len(value.shape) > len(output.shape):
@@ -43,13 +45,10 @@ def access(value: Value, output: Value, image_axes: int) -> tuple[str, Dim] | No
     rest = [a for a in range(image_axes, len(shape)) if shape[a] != 1]
     last = len(shape) - 1
     column = {a: (1 if a == last else block if block and a == 1 else 0) for a in rest}
-    image: Dim = 0
-    if image_axes == 1:
-        image = strides[0] if shape[0] != 1 else 0
-    elif image_axes > 1:  # several axes count as one: the operand must lie along them as the output does
-        if any(strides[a] != like[a] for a in range(image_axes) if shape[a] != 1):
-            return None
-        image = like[image_axes - 1]
+    images = merge_axes(shape[:image_axes], [strides[:image_axes]])
+    if len(images.extents) > 1:
+        return None  # the kernel counts images with one number
+    image: Dim = images.strides[0][0] if images.extents else 0
     if all(strides[a] == like[a] for a in rest):
         return "unit", image
     if all(strides[a] == column[a] for a in rest):
@@ -62,12 +61,8 @@ def absorbs(group: Group, node: Node, output: Value, image_axes: int) -> bool:
     if node.output.shape != output.shape or node.output.layout != output.layout:
         return False
     kinds = {v.dtype.name for v in (*node.inputs, *node.outputs) if v is not None and isinstance(v.type, TensorType)}
-    if not kinds <= _REGISTERS or node.output.dtype.name != "float32" or operator_of(node).formula is None:
-        return (
-            node.op in ("Clip", "Identity", "Gelu")
-            and kinds <= _REGISTERS
-            and _operands_fit(group, node, output, image_axes)
-        )
+    if not kinds <= _REGISTERS or node.output.dtype.name != "float32" or not has_body_form(node):
+        return False
     return _operands_fit(group, node, output, image_axes)
 
 

@@ -32,6 +32,7 @@ class _Assigner:
     def __init__(self, graph: Graph, lanes: int) -> None:
         self.graph, self.layout = graph, Layout(lanes)
         self._twins: dict[tuple[Value, Layout], Value] = {}
+        self._full: dict[tuple[Value, int], Value] = {}  # constants as tensors of full rank
 
     def run(self) -> None:
         for node in self.graph.nodes:
@@ -44,6 +45,9 @@ class _Assigner:
         for value in list(dict.fromkeys(self.graph.outputs)):
             if value.layout.block:
                 self._row_major_output(value)
+        for node in self.graph.nodes:  # made for a kernel that then refused
+            if node.op == "jitopt.Reorder" and not node.output.uses and not self.graph.is_output(node.output):
+                self.graph.remove(node)
         self.graph.sort()
 
     # changing values --------------------------------------------------------------------------------------------
@@ -169,11 +173,11 @@ class _Assigner:
     def _full_rank(self, value: Value, shape: tuple[object, ...]) -> Value:
         if len(value.shape) == len(shape):
             return value
-        found = self._twins.get((value, Layout(-1)))
+        found = self._full.get((value, len(shape)))
         if found is None:
             assert value.constant is not None
             found = self.graph.constant(np.reshape(value.constant, shape), name=f"{value.name}/full")
-            self._twins[value, Layout(-1)] = found
+            self._full[value, len(shape)] = found
         return found
 
 

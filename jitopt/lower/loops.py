@@ -55,16 +55,19 @@ def broadcast_strides(shape: Shape, domain: Shape) -> Strides:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Merged loops: `extents` outermost first, and per operand the strides (in elements) along them."""
+    """Merged loops: `extents` outermost first, per operand the strides (in elements) along them, and `first`, the axis
+    each loop begins with."""
 
     extents: Shape
     strides: tuple[Strides, ...]
+    first: tuple[int, ...]
 
 
 def merge_axes(extents: Shape, strides: Sequence[Strides]) -> Nest:
     """Drop axes of extent 1 and join neighbours wherever every operand's stride continues."""
     out_extents: list[Dim] = []
     out_strides: list[list[Dim]] = [[] for _ in strides]
+    first: list[int] = []
     for axis, extent in enumerate(extents):
         if extent == 1:
             continue
@@ -78,9 +81,10 @@ def merge_axes(extents: Shape, strides: Sequence[Strides]) -> Nest:
                 outer[-1] = inner
         else:
             out_extents.append(extent)
+            first.append(axis)
             for outer, inner in zip(out_strides, here, strict=True):
                 outer.append(inner)
-    return Nest(tuple(out_extents), tuple(tuple(s) for s in out_strides))
+    return Nest(tuple(out_extents), tuple(tuple(s) for s in out_strides), tuple(first))
 
 
 def inner_kind(stride: Dim) -> str:

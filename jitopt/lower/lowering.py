@@ -85,13 +85,13 @@ def _shape_symbols(value: Value) -> set[str]:
     return {s for dim in value.type.shape or () for s in symbols(dim)}
 
 
-def lower(graph: Graph, target: Target, *, precision: str = "default", groupings: Iterable[str] = GROUPINGS) -> Program:
+def lower(graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS) -> Program:
     """The program of an optimised graph whose layouts are chosen; the graph is not changed.
 
     Raises UnsupportedOperator for a node with neither kernel nor reference; CompileError for a program that does not
     verify, which is a bug of ours.
     """
-    context = Context(graph, target, precision)
+    context = Context(graph, target)
     for value in graph.inputs:
         size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
         tensor = value.type if isinstance(value.type, TensorType) else None
@@ -134,7 +134,7 @@ def groups_of(graph: Graph, groupings: Iterable[str] = GROUPINGS) -> list[Group]
 
 def _set_aside(graph: Graph, groupings: Iterable[str], dependent: set[Node]) -> tuple[set[Node], set[Node]]:
     """Nodes that nothing has to run for, and the transposes among them that their readers look through."""
-    unseen = (invisible_transposes(graph) if groupings else set()) - dependent
+    unseen = invisible_transposes(graph, dependent) if groupings else set()
     return {n for n in graph if n not in dependent and (is_shape_only(n) or is_view(n))} | unseen, unseen
 
 

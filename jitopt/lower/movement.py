@@ -318,29 +318,8 @@ class Reorder(Template):
         return [context.step(spec, args, [x], [y], group, work=product(x.shape) * 8)]
 
 
-class Fill(Template):
-    """ConstantOfShape: one value everywhere."""
-
-    name = "fill"
-
-    def refuses(self, node: Node) -> str | None:
-        return unusable([node.output], frozenset({"float32", "int32", "int64"}))
-
-    def lower(self, group: Group, context: Context) -> list[Step]:
-        from jitopt.lower.body import BodyBuilder
-        from jitopt.lower.pointwise import pointwise_step
-
-        node = group.anchor
-        value = operator_of(node).attrs(node).value
-        number = 0.0 if value is None else np.asarray(value).ravel()[0].item()
-        builder = BodyBuilder()
-        ref = builder.literal(number, node.output.dtype.name)
-        return [pointwise_step(builder, [("y0", node.output, ref)], node.output, group, context)]
-
-
 serve(Copies(), *_PIECES)
 serve(Gather(), "Gather")
 serve(GatherNd(), "GatherND")
 serve(Pad(), "Pad")
 serve(Reorder(), "jitopt.Reorder")
-serve(Fill(), "ConstantOfShape")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from jitopt.ir.dims import Dim, Shape, product
 from jitopt.ir.graph import Node, Value
 from jitopt.lower.access import domain_strides, lane_mask
-from jitopt.lower.body import BodyBuilder, zero_preserving
+from jitopt.lower.body import BodyBuilder, has_body_form
 from jitopt.lower.loops import inner_kind, merge_axes, value_shape
 from jitopt.lower.program import Step
 from jitopt.lower.spec import Body, KernelSpec, Operand, Store, table, unique
@@ -30,8 +32,7 @@ class Pointwise(Template):
     name = "pointwise"
 
     def refuses(self, node: Node) -> str | None:
-        operator = operator_of(node)
-        if operator.formula is None and operator.name not in SPECIAL_FORMS:
+        if not has_body_form(node):
             return f"{node.op} has no device formula"
         if any(v.uses or node.graph.is_output(v) for v in node.outputs[1:]):
             return f"{node.op} with {len(node.outputs)} outputs has no kernel"
@@ -87,9 +88,22 @@ def pointwise_step(
     return context.step(spec, args, [v for _, v in builder.loads], [v for _, v, _ in stores], group, work=bytes_moved)
 
 
-SPECIAL_FORMS = frozenset({
-    "Cast", "CastLike", "Clip", "Dropout", "Gelu", "Identity", "Max", "Mean", "Min", "Mod", "Pow", "Sum",
-})  # fmt: skip
-serve(Pointwise(), "*map")
+class Fill(Template):
+    """ConstantOfShape: one value everywhere."""
 
-__all__ = ["Pointwise", "pointwise_step", "same_domain", "zero_preserving"]
+    name = "fill"
+
+    def refuses(self, node: Node) -> str | None:
+        return unusable([node.output], frozenset({"float32", "int32", "int64"}))
+
+    def lower(self, group: Group, context: Context) -> list[Step]:
+        node = group.anchor
+        value = operator_of(node).attrs(node).value
+        number = 0.0 if value is None else np.asarray(value).ravel()[0].item()
+        builder = BodyBuilder()
+        ref = builder.literal(number, node.output.dtype.name)
+        return [pointwise_step(builder, [("y0", node.output, ref)], node.output, group, context)]
+
+
+serve(Pointwise(), "*map")
+serve(Fill(), "ConstantOfShape")

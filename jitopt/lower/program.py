@@ -85,7 +85,7 @@ class Step:
     ops: tuple[str, ...] = ()
     scratch: Dim = 0
     phases: int = 1
-    work: Dim = 0  # bytes moved or flops / 8, a guide for the choice of one thread or all
+    work: Dim = 0  # bytes moved, or multiply-adds of a contraction: too little of it runs on one thread
 
     @property
     def label(self) -> str:

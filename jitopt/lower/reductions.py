@@ -63,7 +63,7 @@ def _log_sum(b: BodyBuilder, node: Node, attrs: Attrs) -> None:
 
 
 def _shifted(b: BodyBuilder, x: str) -> tuple[str, str]:
-    """The maximum, made finite, and x minus it."""
+    """The maximum and x minus it."""
     top = b.emit("reduce_max", x)
     return top, b.emit("sub", x, top)
 
@@ -81,8 +81,11 @@ def _softmax(b: BodyBuilder, node: Node, attrs: Attrs) -> None:
 
 @expansion("ReduceLogSumExp")
 def _log_sum_exp(b: BodyBuilder, node: Node, attrs: Attrs) -> None:
-    top, shifted = _shifted(b, _input(b, node))
-    total = b.emit("reduce_sum", b.emit("exp", shifted))
+    """An infinite maximum is not taken out: the row's result is that infinity, not the NaN of inf - inf."""
+    x, zero, both = _input(b, node), b.literal(0.0, "float32"), b.literal(1.0, "float32")
+    top = b.emit("reduce_max", x)
+    top = b.emit("where", b.emit("isinf", top, both, both, dtype="bool"), zero, top, dtype="float32")
+    total = b.emit("reduce_sum", b.emit("exp", b.emit("sub", x, top)))
     b.define(node.output, b.emit("add", b.emit("log", total), top))
 
 

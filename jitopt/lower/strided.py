@@ -6,6 +6,8 @@ lies. A Transpose all of whose readers can do so needs no kernel.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from jitopt.ir.dims import Shape
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.lower.loops import Strides, contiguous_strides
@@ -44,17 +46,20 @@ def transposed_strides(node: Node) -> tuple[Shape, Strides]:
     return node.arg(0).shape, tuple(strides)
 
 
-def invisible_transposes(graph: Graph) -> set[Node]:
-    """Transposes that every reader looks through, all those it reads at once."""
-    found = {n for n in graph if n.op == "Transpose" and looks_through(n.output) and not graph.is_output(n.output)}
+def invisible_transposes(graph: Graph, hosted: Collection[Node] = ()) -> set[Node]:
+    """Transposes that every reader looks through, all those it reads at once; nodes of `hosted` have no kernel."""
+    found = {
+        n for n in graph
+        if n.op == "Transpose" and n not in hosted and looks_through(n.output) and not graph.is_output(n.output)
+    }  # fmt: skip
     while True:
-        seen = {n for n in found if not all(_reader_agrees(user, found) for user in graph.consumers(n.output))}
+        seen = {n for n in found if not all(_agrees(user, found, hosted) for user in graph.consumers(n.output))}
         if not seen:
             return found
         found -= seen
 
 
-def _reader_agrees(user: Node, candidates: set[Node]) -> bool:
-    template = template_of(user)
+def _agrees(user: Node, candidates: set[Node], hosted: Collection[Node]) -> bool:
+    template = None if user in hosted else template_of(user)
     made_by = {v.producer for v in user.inputs if v is not None and v.producer is not None}
     return template is not None and template.looks_through(user, candidates & made_by)

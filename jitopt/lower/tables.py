@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jitopt_kernels.packing import resize_tables
 
 from jitopt.ir.dims import Expr
 from jitopt.ir.graph import Value
@@ -81,12 +82,14 @@ def _resize_taps(
 
 def _resize_index(*args: Any) -> Array:
     """Elements of the input that each output reads, [taps][out]."""
-    return _resize_taps(*args)[0].T.astype(np.int64)
+    index: Array = resize_tables(*_resize_taps(*args))[0]
+    return index
 
 
 def _resize_weight(*args: Any) -> Array:
     """Their weights, float32 [taps][out]."""
-    return _resize_taps(*args)[1].T.astype(np.float32)
+    weight: Array = resize_tables(*_resize_taps(*args))[1]
+    return weight
 
 
 def table_of(value: Value) -> Table | None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from jitopt.ir.graph import Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower.body import KERNEL_DTYPES
+from jitopt.ops import operator_of
+from jitopt.ops.operator import Kind
 
 if TYPE_CHECKING:
     from jitopt.lower.context import Context
@@ -70,9 +72,6 @@ def _candidates(node: Node) -> list[Template]:
 
 
 def _is_map(node: Node) -> bool:
-    from jitopt.ops import operator_of
-    from jitopt.ops.operator import Kind
-
     return operator_of(node).kind is Kind.MAP
 
 

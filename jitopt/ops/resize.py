@@ -18,7 +18,7 @@ from jitopt.ops.cast import convert
 from jitopt.ops.contents import axes_of, fresh, known
 from jitopt.ops.operator import Array, Attribute, Attrs, Kind, Param, Sample
 from jitopt.ops.reduction import SWITCH
-from jitopt.ops.rules import require, shape_of
+from jitopt.ops.rules import demand, require, shape_of
 from jitopt.ops.sampling import Axis, apply, coordinates, filter_taps, linear_taps, nearest
 from jitopt.ops.signature import PLAIN, REALS, declare, dtypes
 from jitopt.ops.upgrades import attribute_to_input, take_out
@@ -85,6 +85,8 @@ def _rule(node: Node, attrs: Attrs) -> Sequence[Shape]:
             found = [fresh(node, axis) for axis in axes]  # type: ignore[misc]
         for axis, size in zip(axes, found, strict=True):
             out[axis] = size
+    for axis, (extent, size) in enumerate(zip(shape, out, strict=True)):
+        demand("source", extent, size, f"axis {axis} of extent {extent} cannot be resized to {size}")
     return [tuple(out)]
 
 

@@ -41,6 +41,7 @@ RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "broadcast": lambda a, b: a == b or a == 1 or b == 1,
     "stretch": lambda a, b: b in (1, a),  # b repeats to a
     "at least": lambda a, b: a >= b,
+    "source": lambda a, b: a >= 1 or b < 1,  # b elements can be taken from a
 }
 
 

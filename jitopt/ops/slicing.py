@@ -14,7 +14,7 @@ from jitopt.ir.graph import Graph, Node
 from jitopt.ops.cases import counting, sample, scalar, vector
 from jitopt.ops.contents import axes_of, carried, fresh, fresh_shape, known_dims, known_ints, operand_length
 from jitopt.ops.operator import ANY, INDICES, Array, Attribute, Attrs, Kind, Param
-from jitopt.ops.rules import require, shape_of, show
+from jitopt.ops.rules import demand, require, shape_of, show
 from jitopt.ops.signature import declare, dtypes
 from jitopt.ops.upgrades import add_input, attribute_to_input
 
@@ -114,7 +114,10 @@ def _pad_shape(node: Node, attrs: Attrs) -> list[Shape | None]:
         return [fresh_shape(node, len(shape))]
     require(pads is None or len(pads) == 2 * len(axes), f"{pads} are not two pads for each of {len(axes)} axes")
     for i, axis in enumerate(axes):
-        shape[axis] = fresh(node, axis) if pads is None else shape[axis] + pads[i] + pads[i + len(axes)]
+        extent = shape[axis]
+        shape[axis] = fresh(node, axis) if pads is None else extent + pads[i] + pads[i + len(axes)]
+        if attrs.mode != "constant" and pads is not None:
+            demand("source", extent, shape[axis], f"axis {axis} of extent {extent} holds nothing to pad with")
     require(not any(isinstance(d, int) and d < 0 for d in shape), f"nothing is left: {show(shape)}")
     return [tuple(shape)]
 

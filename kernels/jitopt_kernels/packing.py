@@ -117,6 +117,8 @@ def pack_grouped(weights: np.ndarray[Any, Any], lanes: int, panel: int, groups: 
     return out
 
 
-def resize_tables(index: np.ndarray[Any, Any], weight: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+def resize_tables(
+    index: np.ndarray[Any, Any], weight: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """One axis' tables for `make_resize` from [out, taps] input positions and weights: (int64, float32), tap-major."""
     return np.ascontiguousarray(index.T, np.int64), np.ascontiguousarray(weight.T, np.float32)
