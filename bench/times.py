@@ -10,7 +10,8 @@ from bench.models import NotFetched, load
 from bench.quiet import alone
 from jitopt.codegen.host import cpu_allowance
 from jitopt.errors import JitoptError
-from jitopt.peer import interleaved, runtime_session
+from jitopt.peer import runtime_session
+from jitopt.turns import interleaved
 from jitopt.verify import compare_all
 
 NAMES = (

@@ -20,6 +20,7 @@ from jitopt.ir.types import TensorType
 from jitopt.lower.loops import value_shape
 from jitopt.profile import HOST_STEP, summarise
 from jitopt.runtime.executor import Executor, StepTimes
+from jitopt.turns import settle
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ def measure(executors: Sequence[Executor], inputs: Sequence[Any], runs: int) -> 
     """Step times of each executor over `runs` interleaved rounds, after one round to warm up."""
     if runs < 1:
         raise ValueError(f"runs is {runs}, it must be at least 1")
+    settle()  # threads of whatever ran before, ONNX Runtime perhaps
     taken: list[list[StepTimes]] = [[] for _ in executors]
     for number in range(runs + 1):
         for executor, record in zip(executors, taken, strict=True):

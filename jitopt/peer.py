@@ -1,13 +1,11 @@
-"""ONNX Runtime beside us, where it is installed: answers to check against, and times taken turn about."""
+"""ONNX Runtime beside us, where it is installed: sessions of it, and answers to check against."""
 
 from __future__ import annotations
 
 import importlib.util
 import logging
 import os
-import statistics
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jitopt.api import load_graph
@@ -82,25 +80,3 @@ def interpret(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
     graph = clone(graph)
     infer(graph)
     return list(Interpreter(graph, find).run(feeds).values())
-
-
-def interleaved(
-    calls: Mapping[str, Callable[[], object]], *, runs: int = 30, seconds: float = float("inf"), least: int = 3
-) -> dict[str, float]:
-    """Median seconds of each call over rounds in which every call runs once, after a round to warm up.
-
-    Turn about, so that a machine whose speed drifts favours nobody. Ends after `runs` rounds, or once `seconds` have
-    passed and `least` rounds are done.
-    """
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    begin = time.perf_counter()
-    for number in range(runs):
-        if number >= least and time.perf_counter() - begin > seconds:
-            break
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            taken[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in taken.items()}

@@ -21,7 +21,8 @@ from jitopt.cli.feeds import Array, add_input_options, make_feeds
 from jitopt.codegen.host import cpu_allowance
 from jitopt.errors import JitoptError
 from jitopt.fusion import FusionReport
-from jitopt.peer import interleaved, runtime_answers, runtime_installed, runtime_session
+from jitopt.peer import runtime_answers, runtime_installed, runtime_session
+from jitopt.turns import interleaved
 
 OURS, PEER = "jitopt", "ONNX Runtime"
 

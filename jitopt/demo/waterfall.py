@@ -13,7 +13,8 @@ import jitopt
 from jitopt.codegen.host import cpu_allowance
 from jitopt.demo.resnet import Network, resnet50
 from jitopt.errors import JitoptError
-from jitopt.peer import interleaved, runtime_installed, runtime_session
+from jitopt.peer import runtime_installed, runtime_session
+from jitopt.turns import interleaved
 from jitopt.verify import Comparison, compare_all
 
 STAGES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -23,7 +24,7 @@ STAGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("+ everything", {}),
 )
 PEER = "ONNX Runtime"
-SECONDS, ROUNDS = 3.0, 20
+SECONDS, RUNS = 3.0, 20
 Progress = Callable[[int, int, str, float], None]
 
 
@@ -64,7 +65,7 @@ def waterfall(progress: Progress | None = None) -> dict[str, Any]:
     calls: dict[str, Callable[[], object]] = {stage.name: partial(stage.run, network) for stage in distinct}
     if peer is not None:
         calls[PEER] = partial(peer.run, None, network.feeds)
-    times = interleaved(calls, runs=ROUNDS, seconds=SECONDS)
+    times = interleaved(calls, runs=RUNS, seconds=SECONDS)
     rows: list[dict[str, Any]] = []
     for stage in stages:
         same = stage.name not in times

@@ -81,13 +81,13 @@ def test_the_network_of_the_waterfall() -> None:
 
 @pytest.fixture
 def small_waterfall(monkeypatch: pytest.MonkeyPatch) -> resnet.Network:
-    """The waterfall's network is the digits network, and one round of times will do."""
+    """The waterfall's network is the digits network, and one timed run will do."""
     graph, images, _ = digits_part.load()
     feeds = {"image": (images[:2, None] / 16).astype(np.float32)}
     names = [value.name for value in graph.outputs]
     network = resnet.Network(graph, feeds, dict(zip(names, interpret(graph, feeds), strict=True)))
     monkeypatch.setattr(waterfall_part, "resnet50", lambda: network)
-    monkeypatch.setattr(waterfall_part, "ROUNDS", 1)
+    monkeypatch.setattr(waterfall_part, "RUNS", 1)
     return network
 
 
