@@ -61,7 +61,8 @@ def compile(
     precision    "exact", "default" or "fast"; see docs/architecture.md
     gelu         "exact", "tanh" or "sigmoid": the form GELU may take
     optimize     False: no pass runs, every operator is its own kernel
-    disable      names of passes not to run; also "fusion" or its parts "pointwise-groups" and "epilogues"
+    disable      names of passes not to run; also "fusion" or its parts "pointwise-groups", "epilogues" and
+                 "concat-views"
     shapes       input shapes to bind before the first run: mappings from input name to extents, or one mapping
     outputs      names of the tensors to return, intermediate ones too; None or []: the model's outputs
     feeds        sample inputs; their shapes are bound, too

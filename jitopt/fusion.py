@@ -53,7 +53,8 @@ class FusionReport:
     """The whole account; `str()` is a table, `as_dict()` plain data."""
 
     groups: tuple[GroupBenefit, ...]
-    aside: tuple[str, ...]  # nodes that need no step: views, shape arithmetic, transposes that readers look through
+    # Nodes that need no step: views, shape arithmetic, transposes that readers look through, what is joined in place.
+    aside: tuple[str, ...]
     host: tuple[str, ...]
     aside_seconds: float  # of `aside`, run one by one
     host_seconds: float
@@ -61,7 +62,7 @@ class FusionReport:
     kinds: tuple[KindBenefit, ...]
     unfused_seconds: float
     fused_seconds: float
-    bytes_not_moved: int
+    aside_bytes_not_moved: int  # that kernels of `aside` would read and write
     unfused_pool_bytes: int
     fused_pool_bytes: int
     compile_seconds: float
@@ -76,6 +77,11 @@ class FusionReport:
     def unfused_steps_seconds(self) -> float:
         """The time of all steps when every operator is a step of its own."""
         return sum(g.unfused_seconds for g in self.groups) + self.aside_seconds + self.unfused_host_seconds
+
+    @property
+    def bytes_not_moved(self) -> int:
+        """Of groups and of what is aside."""
+        return sum(g.bytes_not_moved for g in self.groups) + self.aside_bytes_not_moved
 
     @property
     def pool_bytes_saved(self) -> int:
@@ -94,8 +100,8 @@ class FusionReport:
     def as_dict(self) -> dict[str, Any]:
         return {
             **asdict(self), "steps_seconds": self.steps_seconds, "unfused_steps_seconds": self.unfused_steps_seconds,
-            "pool_bytes_saved": self.pool_bytes_saved, "saved_seconds": self.saved_seconds,
-            "break_even_runs": self.break_even_runs,
+            "bytes_not_moved": self.bytes_not_moved, "pool_bytes_saved": self.pool_bytes_saved,
+            "saved_seconds": self.saved_seconds, "break_even_runs": self.break_even_runs,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -168,7 +174,8 @@ def report(
     return FusionReport(
         tuple(groups), tuple(n.name for n in nodes if n.name not in covered), tuple(host), sum(alone.values()),
         host_seconds, unfused_host, kinds, single.run_seconds, whole.run_seconds,
-        sum(g.bytes_not_moved for g in groups), _pool(unfused, inputs), _pool(fused, inputs), compile_seconds, runs,
+        sum(2 * _bytes(v, environment) for name in alone for v in by_name[name].outputs), _pool(unfused, inputs),
+        _pool(fused, inputs), compile_seconds, runs,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from jitopt.codegen.templates import render
 from jitopt.errors import MemoryLimitError, ModelError
 from jitopt.ir.graph import Graph
 from jitopt.ir.verifier import verify
-from jitopt.lower.groups import GROUPINGS
+from jitopt.lower.groups import CONCAT_VIEWS, GROUPINGS
 from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import lower
 from jitopt.lower.program import Program
@@ -71,6 +71,7 @@ REWRITES: dict[str, tuple[str, ...]] = {
     ),
     "epilogues": ("epilogues",),
     "pointwise groups": ("pointwise-groups",),
+    "concat views": (CONCAT_VIEWS,),
 }
 Progress = Callable[[int, int, str, float], None]
 

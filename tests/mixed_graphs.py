@@ -341,6 +341,18 @@ def conv(b: Mixed) -> Value | None:
     return b.add(b.one_of("Relu", "HardSwish", "Sigmoid"), [y]) if b.choose(2) else y
 
 
+def branches(b: Mixed) -> Any:
+    """Convolutions of one image joined, and joined again; some of the parts are there for others, too."""
+    x = image(b)
+    if x is None:
+        return None
+    parts = [b.add("Conv", [x, b.floats(c, x.shape[1], 1, 1)]) for c in (b.one_of(8, 16, 5), 8, b.one_of(4, 8))]
+    joined = b.add("Concat", [parts[i] for i in b.one_of((0, 1), (1, 2), (1, 0, 1))], axis=1)
+    again = b.add("Concat", [joined, b.add("Relu", [parts[2]]), parts[b.choose(3)]], axis=1)
+    ends = b.one_of((8, 16), (0, 8), (4, 9))
+    return again, b.one_of(joined, parts[1], b.add("Slice", [again, b.ints(ends[0]), b.ints(ends[1]), b.ints(1)]))
+
+
 def deconv(b: Mixed) -> Value | None:
     x = image(b)
     if x is None or any(b.known(d) > 20 for d in x.shape[2:]):
@@ -416,5 +428,5 @@ def loop(b: Mixed) -> Value:
 STEPS: list[Step] = [
     unary, unary, constant_operand, constant_operand, residual, residual, gate, compare, whole, casts, integers, logic,
     transpose, reshape, concat_split, slicing, pad, expand, gather, resize, reduce, reduce_integers, normalise, matmul,
-    attention, gemm, conv, conv, conv, deconv, pool, on_the_host, found, branch, loop,
+    attention, gemm, conv, conv, conv, branches, branches, deconv, pool, on_the_host, found, branch, loop,
 ]  # fmt: skip

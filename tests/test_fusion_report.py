@@ -51,7 +51,7 @@ def test_totals_add_up(reported: tuple[Any, FusionReport]) -> None:
     unfused = sum(g.unfused_seconds for g in report.groups)
     assert math.isclose(report.steps_seconds, fused + report.host_seconds)
     assert math.isclose(report.unfused_steps_seconds, unfused + report.aside_seconds + report.unfused_host_seconds)
-    assert report.bytes_not_moved == sum(g.bytes_not_moved for g in report.groups)
+    assert report.bytes_not_moved == sum(g.bytes_not_moved for g in report.groups) + report.aside_bytes_not_moved
     assert all(g.unfused_seconds > 0 and g.fused_seconds > 0 for g in report.groups)
     assert all(math.isclose(g.saved_seconds, g.unfused_seconds - g.fused_seconds) for g in report.groups)
     assert math.isclose(report.saved_seconds, report.unfused_seconds - report.fused_seconds)
@@ -66,6 +66,17 @@ def test_bytes_not_moved_are_those_of_values_inside_groups(reported: tuple[Any, 
         assert (group.bytes_not_moved > 0) == (len(group.members) > 1), group
     if session.get_modelmeta().graph_name == "hosted":  # 6 x 4 float32: one write and one read less a group
         assert [g.bytes_not_moved for g in report.groups] == [2 * 6 * 4 * 4] * 2
+
+
+def test_bytes_of_what_is_joined_in_place() -> None:
+    """Two parts of 60 float32 that a Concat would read and write."""
+    graph = Graph("joined")
+    x = graph.input("x", "float32", (12, 5))
+    joined = graph.add("Concat", [graph.add("Tanh", [x]), graph.add("Exp", [x])], axis=0, name="joined")
+    graph.output(graph.add("Transpose", [joined], perm=[1, 0], name="turned"))
+    report = jitopt.compile(graph).fusion_report({"x": floats(12, 5)}, runs=1)
+    assert report.aside == ("joined",) and report.aside_bytes_not_moved == report.bytes_not_moved == 2 * 2 * 60 * 4
+    assert report.as_dict()["bytes_not_moved"] == report.bytes_not_moved
 
 
 def test_every_kind_of_rewrite_is_measured(reported: tuple[Any, FusionReport]) -> None:

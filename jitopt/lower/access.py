@@ -5,25 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from jitopt.errors import CompileError
-from jitopt.ir.dims import Shape
+from jitopt.ir.dims import Dim, Shape
 from jitopt.ir.graph import Node, Value
 from jitopt.ir.types import tensor
 from jitopt.lower.body import BodyBuilder, zero_preserving
 from jitopt.lower.loops import Strides, broadcast_strides, physical_shape, value_shape
 
 
-def domain_strides(value: Value, domain: Value) -> Strides:
-    """Strides in elements of `value` over the physical domain of `domain`.
+def domain_strides(value: Value, domain: Value, image: Dim | None = None) -> Strides:
+    """Strides in elements of `value` over the physical domain of `domain`; its images lie `image` elements apart.
 
     A row-major operand of a blocked domain must be constant along the channels ([N, 1, H, W], [W], a scalar).
     Raises CompileError where the layouts do not go together.
     """
     block = domain.layout.block
     if value.layout.block == block:
-        return broadcast_strides(value_shape(value), value_shape(domain))
+        return broadcast_strides(value_shape(value), value_shape(domain), image)
     if value.layout.block:
         raise CompileError(f"'{value.name}' is blocked in a row-major kernel")
-    return broadcast_strides(spread_over_blocks(value.shape, len(domain.shape)), physical_shape(domain.shape, block))
+    spread = spread_over_blocks(value.shape, len(domain.shape))
+    return broadcast_strides(spread, physical_shape(domain.shape, block), image)
 
 
 def spread_over_blocks(shape: Shape, rank: int) -> Shape:

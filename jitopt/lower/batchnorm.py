@@ -40,6 +40,9 @@ class BatchNorm(Template):
             reason = "the parameters are not constants"
         return reason
 
+    def takes_images(self, group: Group, value: Value) -> bool:
+        return len(value.shape) == len(group.anchor.output.shape)
+
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor
         domain, epsilon = node.output, operator_of(node).attrs(node).epsilon
@@ -81,7 +84,7 @@ def _along_channels(name: str, array: Array, domain: Value) -> Value:
 def _seen(value: Value, domain: Value, context: Context) -> Value:
     """A [C] value seen as [C, 1, ...], where it lies."""
     shaped = Value(value.name, value.tensor.with_shape((*value.shape, *(1,) * (len(domain.shape) - 2))))
-    context.place(shaped, context.address(value))
+    context.alias(shaped, value)
     return shaped
 
 

@@ -119,10 +119,10 @@ def tile_for(columns: int, target: Target) -> tuple[tuple[int, ...], int]:
     return heights, panel
 
 
-def blocked_strides(win: Sliding, blocks: int, lanes: int) -> list[Dim]:
-    """Byte strides of a blocked input: image, channel block, row, column."""
-    pixels, vec = product(win.extent), lanes * 4
-    return [blocks * pixels * vec, pixels * vec, win.extent[1] * vec, vec]
+def blocked_strides(win: Sliding, lanes: int) -> list[Dim]:
+    """Byte strides of a blocked input: channel block, row, column."""
+    vec = lanes * 4
+    return [product(win.extent) * vec, win.extent[1] * vec, vec]
 
 
 class BlockedConvolution(Template):
@@ -141,6 +141,9 @@ class BlockedConvolution(Template):
 
     def absorbs(self, group: Group, node: Node, where: str) -> bool:
         return where == "after" and epilogue.absorbs(group, node, group.anchor.output, 1)
+
+    def takes_images(self, group: Group, value: Value) -> bool:
+        return True
 
 
 class Conv(BlockedConvolution):
@@ -176,10 +179,9 @@ class Conv(BlockedConvolution):
         key = (template, lanes, panel, groups)
         packed = context.pack(weights, key, lambda w: pack(w, lanes, panel, lanes, groups))
         pixels, out_pixels = product(win.extent), product(win.out)
-        blocks = -(-inputs // lanes)
         head: list[Any] = [
-            context.address(x), *blocked_strides(win, blocks * groups, lanes), *win.extent, blocks, Address(packed),
-            x.shape[0], groups, outputs, *win.words, out_pixels * lanes * 4,
+            context.address(x), context.image_bytes(x), *blocked_strides(win, lanes), *win.extent,
+            -(-inputs // lanes), Address(packed), x.shape[0], groups, outputs, *win.words, out_pixels * lanes * 4,
         ]  # fmt: skip
         flops = x.shape[0] * (pixels if node.op == "ConvTranspose" else out_pixels) * weights.size
         scratch = conv_scratch(product(win.kernel), heights)

@@ -80,7 +80,7 @@ class Depthwise(BlockedConvolution):
         packed = context.pack(weights, ("depthwise", lanes), lambda w: pack_depthwise(w, lanes))
         pixels, out_pixels, vec = product(win.extent), product(win.out), lanes * 4
         head: list[Any] = [
-            context.address(x), -(-channels // lanes) * pixels * vec, pixels * vec, win.extent[1] * vec, *win.extent,
+            context.address(x), context.image_bytes(x), pixels * vec, win.extent[1] * vec, *win.extent,
             Address(packed), x.shape[0], channels, win.strides[0], win.dilations[0], *win.begin, *win.out,
             out_pixels * vec,
         ]  # fmt: skip
@@ -115,7 +115,7 @@ class Stem(BlockedConvolution):
         packed = context.pack(weights, ("stem", lanes, panel), lambda w: pack_conv(w, lanes, panel, 1))
         pixels, out_pixels = product(win.extent), product(win.out)
         head: list[Any] = [
-            context.address(x), depth * pixels * 4, pixels * 4, win.extent[1] * 4, 4, *win.extent, depth,
+            context.address(x), context.image_bytes(x), pixels * 4, win.extent[1] * 4, 4, *win.extent, depth,
             Address(packed), x.shape[0], channels, *win.words, out_pixels * lanes * 4,
         ]  # fmt: skip
         scratch = stem_scratch(product(win.kernel) * depth, heights)
@@ -147,10 +147,10 @@ class Grouped(BlockedConvolution):
         spec = KernelSpec("grouped", lanes, table(constants), body, unique((*GROUPED_WORDS, *words)))
         key = ("grouped", lanes, panel, groups)
         packed = context.pack(weights, key, lambda w: pack_grouped(w, lanes, panel, groups))
-        out_pixels, blocks = product(win.out), -(-groups * depth // lanes)
+        out_pixels = product(win.out)
         head: list[Any] = [
-            context.address(x), *blocked_strides(win, blocks, lanes), *win.extent, depth, Address(packed),
-            grouped_slots(channels, groups, panel * lanes), x.shape[0], groups, channels, *win.words,
+            context.address(x), context.image_bytes(x), *blocked_strides(win, lanes), *win.extent, depth,
+            Address(packed), grouped_slots(channels, groups, panel * lanes), x.shape[0], groups, channels, *win.words,
             out_pixels * lanes * 4,
         ]  # fmt: skip
         scratch = conv_scratch(product(win.kernel), heights)

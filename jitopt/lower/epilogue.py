@@ -26,17 +26,18 @@ ACCUMULATOR = "acc"
 _REGISTERS = frozenset({"float32", "bool"})  # what epilogues compute with; they store float32 only
 
 
-def access(value: Value, output: Value, image_axes: int) -> tuple[str, Dim] | None:
+def access(value: Value, output: Value, image_axes: int, image: Dim | None = None) -> tuple[str, Dim] | None:
     """How `value` is reached from `output`'s kernel: its kind and stride from image to image, in elements.
 
-    The first `image_axes` axes of the output, merged into one, count images.
+    The first `image_axes` axes of the output, merged into one, count images. What the value's first axis counts lies
+    `image` elements apart (None: one after the other).
     """
     if not isinstance(value.type, TensorType) or value.type.shape is None or value.dtype.name != "float32":
         return None
     if len(value.shape) > len(output.shape):
         return None
     try:
-        strides = domain_strides(value, output)
+        strides = domain_strides(value, output, image)
     except CompileError:
         return None
     shape = value_shape(output)
@@ -48,12 +49,12 @@ def access(value: Value, output: Value, image_axes: int) -> tuple[str, Dim] | No
     images = merge_axes(shape[:image_axes], [strides[:image_axes]])
     if len(images.extents) > 1:
         return None  # the kernel counts images with one number
-    image: Dim = images.strides[0][0] if images.extents else 0
+    step: Dim = images.strides[0][0] if images.extents else 0
     if all(strides[a] == like[a] for a in rest):
-        return "unit", image
+        return "unit", step
     if all(strides[a] == column[a] for a in rest):
-        return "column", image
-    return ("splat", image) if all(strides[a] == 0 for a in rest) else None
+        return "column", step
+    return ("splat", step) if all(strides[a] == 0 for a in rest) else None
 
 
 def absorbs(group: Group, node: Node, output: Value, image_axes: int) -> bool:
@@ -105,7 +106,7 @@ class Epilogue:
         args: list[Any] = []
         operands: dict[str, Operand] = {}
         for name, value in [*b.loads, *((n, v) for n, v, _ in stores)]:
-            found = access(value, self.output, self.image_axes)
+            found = access(value, self.output, self.image_axes, context.image(value))
             if self._transposed is not None and value is self._transposed[0].output:
                 found = "unit", self._transposed[1]
             if found is None:

@@ -113,7 +113,9 @@ class Ancestry:
 
 
 # Kinds of grouping, which can be switched off one by one: pointwise nodes with pointwise nodes, and with anchors.
-GROUPINGS = ("pointwise-groups", "epilogues")
+# CONCAT_VIEWS is no grouping of nodes, but of their results in one buffer (`jitopt.lower.homes`).
+CONCAT_VIEWS = "concat-views"
+GROUPINGS = ("pointwise-groups", "epilogues", CONCAT_VIEWS)
 
 
 def form_groups(

@@ -15,6 +15,7 @@ from jitopt.ir.graph import ROW_MAJOR, Graph, Layout, Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower.convolution import reads_row_major
 from jitopt.lower.template import template_of
+from jitopt.lower.windows import whole_blocks
 from jitopt.ops import operator_of
 from jitopt.ops.operator import Kind
 
@@ -139,6 +140,17 @@ class _Assigner:
         node.output.layout = self.layout
         return True
 
+    def windows(self, node: Node) -> bool:
+        """Blocked if the input is, where whole blocks of channels are taken out."""
+        x = node.arg(0)
+        if not x.layout.block or not all(map(self.blockable, node.outputs)) or template_of(node) is None:
+            return False
+        if not whole_blocks(node, self.layout):
+            return False
+        for value in node.outputs:
+            value.layout = self.layout
+        return True
+
     def map(self, node: Node) -> bool:
         """Blocked where some full-size input is and all others can follow."""
         out = node.output
@@ -191,4 +203,6 @@ _RULES: dict[str, Callable[[_Assigner, Node], bool]] = {
     "GlobalMaxPool": _Assigner.follow,
     "Resize": _Assigner.follow,
     "Concat": _Assigner.concat,
+    "Split": _Assigner.windows,
+    "Slice": _Assigner.windows,
 }

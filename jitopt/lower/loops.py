@@ -38,14 +38,24 @@ def contiguous_strides(shape: Shape) -> Strides:
     return tuple(reversed(strides))
 
 
-def broadcast_strides(shape: Shape, domain: Shape) -> Strides:
-    """Strides of a contiguous operand of `shape` seen over `domain` (NumPy's rule: right-aligned, 1 repeats).
+def placed_strides(shape: Shape, image: Dim | None) -> Strides:
+    """Strides in elements of a row-major array whose images (along the first axis) lie `image` elements apart.
 
-    Where it cannot be known whether an extent is 1, the stride is an expression that decides when shapes are bound.
+    None: they follow one another.
+    """
+    strides = contiguous_strides(shape)
+    return strides if image is None else (image, *strides[1:])
+
+
+def broadcast_strides(shape: Shape, domain: Shape, image: Dim | None = None) -> Strides:
+    """Strides of an operand of `shape` seen over `domain` (NumPy's rule: right-aligned, 1 repeats).
+
+    Its images lie `image` elements apart, as in `placed_strides`. Where it cannot be known whether an extent is 1, the
+    stride is an expression that decides when shapes are bound.
     """
     padding = len(domain) - len(shape)
     strides: list[Dim] = [0] * padding
-    for extent, full, stride in zip(shape, domain[padding:], contiguous_strides(shape), strict=True):
+    for extent, full, stride in zip(shape, domain[padding:], placed_strides(shape, image), strict=True):
         if extent == full:
             strides.append(stride)
         else:

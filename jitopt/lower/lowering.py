@@ -14,13 +14,13 @@ from jitopt.ir.types import TensorType
 from jitopt.lower import templates as _templates  # noqa: F401  (registers every template)
 from jitopt.lower.checks import checks_of, extents_follow
 from jitopt.lower.context import Context
-from jitopt.lower.groups import GROUPINGS, Group, form_groups
+from jitopt.lower.groups import CONCAT_VIEWS, GROUPINGS, Group, form_groups
+from jitopt.lower.homes import find_homes
 from jitopt.lower.program import (
     HOST,
     INPUT,
     OUTPUT,
     POOL,
-    Address,
     Buffer,
     HostStep,
     Port,
@@ -91,11 +91,6 @@ def lower(graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS)
     Raises UnsupportedOperator for a node with neither kernel nor reference; CompileError for a program that does not
     verify, which is a bug of ours.
     """
-    context = Context(graph, target)
-    for value in graph.inputs:
-        size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
-        tensor = value.type if isinstance(value.type, TensorType) else None
-        context.place(value, Address(Buffer(value.name, INPUT, size, type=tensor)))
     dependent = data_dependent(graph)
     aside, unseen = _set_aside(graph, groupings, dependent)
     groups = form_groups(graph, groupings, skip=aside | dependent, through=unseen)
@@ -104,17 +99,25 @@ def lower(graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS)
     for node in hosts:
         if operator_of(node).reference is None:
             raise UnsupportedOperator(f"{node.op} has neither kernel nor reference", node=node.name)
+    order = _schedule(graph, groups, hosts, aside)
+    context = Context(graph, target, find_homes(graph, order, aside) if CONCAT_VIEWS in groupings else {})
+    for value in graph.inputs:
+        size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
+        tensor = value.type if isinstance(value.type, TensorType) else None
+        context.place(value, Buffer(value.name, INPUT, size, type=tensor))
     parts: list[Segment | HostStep] = []
-    for unit in _schedule(graph, groups, hosts, aside):
+    for unit in order:
         if isinstance(unit, Group):
-            if not parts or not isinstance(parts[-1], Segment):
+            steps = unit.template.lower(unit, context)
+            if steps and (not parts or not isinstance(parts[-1], Segment)):
                 parts.append(Segment())
-            segment = parts[-1]
-            assert isinstance(segment, Segment)
-            segment.steps += unit.template.lower(unit, context)
+            if steps:
+                segment = parts[-1]
+                assert isinstance(segment, Segment)
+                segment.steps += steps
         elif unit in aside:
             if not is_shape_only(unit) and unit not in unseen:
-                context.place(unit.output, context.address(unit.arg(0)))
+                context.alias(unit.output, unit.arg(0))
         else:
             parts.append(_host_step(unit, context, unit in dependent))
     ports = [Port(v.name, v.type, context.address(v).buffer) for v in graph.inputs if v.type is not None]
@@ -175,13 +178,13 @@ def _host_step(node: Node, context: Context, dependent: bool) -> HostStep:
         if value is None:
             return None
         if not isinstance(value.type, TensorType) and not context.placed(value):
-            context.place(value, Address(Buffer(value.name, HOST, 0)))
+            context.place(value, Buffer(value.name, HOST, 0))
         return context.address(value).buffer
 
     for value in node.outputs:
         tensor = value.type if isinstance(value.type, TensorType) else None
         size = product(tensor.shape) * tensor.dtype.itemsize if tensor is not None and tensor.shape is not None else 0
-        context.place(value, Address(Buffer(value.name, HOST, size, type=tensor)))
+        context.place(value, Buffer(value.name, HOST, size, type=tensor))
     captures = tuple(b for v in node.captures if (b := buffer(v)) is not None)
     reason = "the shape of its result depends on data" if dependent else refusal_of(node)
     alone = isolate(node).nodes[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +12,14 @@ from jitopt.ir.dims import Dim, Shape, product
 from jitopt.ir.dtypes import BY_NAME, DType
 from jitopt.ir.graph import Node, Value
 from jitopt.lower.loops import Strides, broadcast_strides, contiguous_strides, inner_kind, merge_axes, value_shape
-from jitopt.lower.program import TABLE, Address, Buffer, Step
+from jitopt.lower.program import TABLE, Address, Buffer, Region, Step
 from jitopt.lower.spec import KernelSpec, table, unique
 from jitopt.lower.tables import Table
 from jitopt.lower.template import Template, serve, unusable
+from jitopt.lower.windows import parts_of, physical_first, slice_window, split_windows
 from jitopt.ops import operator_of
 from jitopt.ops.arrange import permutation
-from jitopt.ops.contents import axes_of, known, known_dims, known_ints
-from jitopt.ops.slicing import slice_bounds
+from jitopt.ops.contents import known, known_dims
 
 if TYPE_CHECKING:
     from jitopt.lower.context import Context
@@ -39,7 +39,10 @@ def moved_as(dtype: DType) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """One strided copy: extents, and for source and destination the value, first element and strides (in elements)."""
+    """One strided copy: extents, and for source and destination the value, first byte and strides (in elements).
+
+    `region` is what of the target it writes; None: all.
+    """
 
     extents: Shape
     source: Value
@@ -48,10 +51,11 @@ class Piece:
     target_strides: Strides
     source_first: Dim = 0
     target_first: Dim = 0
+    region: Region | None = None
 
 
 class Copies(Template):
-    """Transpose, Concat, Split, Slice, Expand: one kernel of strided copies."""
+    """Transpose, Concat, Split, Slice, Expand: one kernel of strided copies, of what does not lie in place already."""
 
     name = "copy"
 
@@ -63,9 +67,13 @@ class Copies(Template):
             return unusable(list(node.inputs), MOVABLE)
         return _PIECES[node.op].refuses(node)
 
+    def takes_images(self, group: Group, value: Value) -> bool:
+        return True
+
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor
-        return [copy_step(_PIECES[node.op].pieces(node), group, context)]
+        pieces = _PIECES[node.op].pieces(node, context)
+        return [copy_step(pieces, group, context)] if pieces else []
 
 
 def copy_step(pieces: Sequence[Piece], group: Group, context: Context) -> Step:
@@ -85,15 +93,16 @@ def copy_step(pieces: Sequence[Piece], group: Group, context: Context) -> Step:
         names = [f"n{a}" for a in range(len(extents))]
         names += [f"s{a}" for a in range(len(extents))] + [f"d{a}" for a in range(len(extents) - 1)]
         words += [f"p{index}_{n}" for n in ("src", "dst", *names)]
-        args.append(_at(context.address(piece.source), piece.source_first * size))
-        args.append(_at(context.address(piece.target), piece.target_first * size))
+        args.append(_at(context.address(piece.source), piece.source_first))
+        args.append(_at(context.address(piece.target), piece.target_first))
         args += [*extents, *(s * size for s in source), *(t * size for t in target[:-1])]
     constants = {"dtype": moved_as(pieces[0].target.dtype), "axes": tuple(axes), "inner": tuple(inners)}
     spec = KernelSpec("copy", context.lanes, table(constants), words=unique(words))
     work: Dim = 0
     for piece in pieces:
         work = work + product(piece.extents) * 2 * size
-    return context.step(spec, args, [p.source for p in pieces], [p.target for p in pieces], group, work=work)
+    written = [p.target if p.region is None else p.region for p in pieces]
+    return context.step(spec, args, [p.source for p in pieces], written, group, work=work)
 
 
 def _at(address: Address, offset: Dim) -> Address:
@@ -102,93 +111,96 @@ def _at(address: Address, offset: Dim) -> Address:
 
 @dataclass(frozen=True)
 class _Pieces:
-    pieces: Callable[[Node], list[Piece]]
+    pieces: Callable[[Node, Context], list[Piece]]
     refuses: Callable[[Node], str | None] = lambda node: None
 
 
-def _transpose(node: Node) -> list[Piece]:
+def _transpose(node: Node, context: Context) -> list[Piece]:
     source, target = node.arg(0), node.output
     order = permutation(operator_of(node).attrs(node), len(source.shape))
-    strides = contiguous_strides(source.shape)
+    strides = context.strides(source)
     picked = tuple(strides[a] for a in order)
-    return [Piece(target.shape, source, picked, target, contiguous_strides(target.shape))]
+    return [Piece(target.shape, source, picked, target, context.strides(target))]
 
 
-def _concat(node: Node) -> list[Piece]:
+def _concat(node: Node, context: Context) -> list[Piece]:
+    """Copies of the parts that their kernels do not store into the result themselves."""
     target = node.output
-    axis = operator_of(node).attrs(node).axis % len(target.shape)
-    strides = contiguous_strides(value_shape(target))
-    pieces, at = [], 0
-    for source in node.inputs:
-        assert source is not None
-        shape = value_shape(source)
-        pieces.append(Piece(shape, source, contiguous_strides(shape), target, strides, target_first=at * strides[axis]))
-        at = at + shape[axis]
+    homes = [home for v in node.inputs if (home := context.home(v)) is not None and home.within is target]
+    strides = context.strides(target)
+    pieces = []
+    for part, offset in parts_of(node):
+        region = None
+        if homes:
+            home = replace(homes[0], offset=offset)
+            if context.home(part) == home:
+                continue
+            region = context.inside(home, part)
+        pieces.append(
+            Piece(
+                value_shape(part), part, context.strides(part), target, strides, target_first=offset, region=region
+            )
+        )  # fmt: skip
     return pieces
 
 
-def _split(node: Node) -> list[Piece]:
+def _split(node: Node, context: Context) -> list[Piece]:
     source = node.arg(0)
-    axis = operator_of(node).attrs(node).axis % len(source.shape)
-    strides = contiguous_strides(source.shape)
-    pieces, at = [], 0
-    for target in node.outputs:
-        shape = target.shape
-        pieces.append(Piece(shape, source, strides, target, contiguous_strides(shape), source_first=at * strides[axis]))
-        at = at + shape[axis]
-    return pieces
+    strides = context.strides(source)
+    return [
+        Piece(value_shape(part), source, strides, part, context.strides(part), source_first=offset)
+        for part, offset in split_windows(node)
+        if not _within(part, source, context)
+    ]
 
 
-def _expand(node: Node) -> list[Piece]:
+def _within(part: Value, source: Value, context: Context) -> bool:
+    home = context.home(part)
+    return home is not None and home.within is source
+
+
+def _expand(node: Node, context: Context) -> list[Piece]:
     source, target = node.arg(0), node.output
-    strides = broadcast_strides(source.shape, target.shape)
-    return [Piece(target.shape, source, strides, target, contiguous_strides(target.shape))]
+    strides = broadcast_strides(source.shape, target.shape, context.image(source))
+    return [Piece(target.shape, source, strides, target, context.strides(target))]
 
 
-def _tile(node: Node) -> list[Piece]:
+def _tile(node: Node, context: Context) -> list[Piece]:
     source, target, repeats = node.arg(0), node.output, known_dims(node, 1)
     assert repeats is not None
     extents: list[Dim] = []
-    strides: list[Dim] = []
-    for extent, repeat, stride in zip(source.shape, repeats, contiguous_strides(source.shape), strict=True):
+    taken: list[Dim] = []
+    stored: list[Dim] = []
+    for extent, repeat, stride, step in zip(
+        source.shape, repeats, context.strides(source), context.strides(target), strict=True
+    ):
         extents += [repeat, extent]
-        strides += [0, stride]
-    return [Piece(tuple(extents), source, tuple(strides), target, contiguous_strides(tuple(extents)))]
+        taken += [0, stride]
+        stored += [extent * step, step]
+    return [Piece(tuple(extents), source, tuple(taken), target, tuple(stored))]
 
 
 def _tile_refuses(node: Node) -> str | None:
     return "the repeats are not known when shapes are bound" if known_dims(node, 1) is None else None
 
 
-def _window(node: Node) -> list[tuple[Dim, int]] | None:
-    """First element and step of a Slice along every axis, or None where that is not known when shapes are bound."""
-    x = node.arg(0)
-    starts, ends = known_dims(node, 1), known_dims(node, 2)
-    if starts is None or ends is None:
-        return None
-    axes = list(range(len(starts))) if node.input(3) is None else known_ints(node.input(3))
-    steps = [1] * len(starts) if node.input(4) is None else known_ints(node.input(4))
-    if axes is None or steps is None:
-        return None
-    window: list[tuple[Dim, int]] = [(0, 1)] * len(x.shape)
-    for i, axis in enumerate(axes_of(axes, len(x.shape))):
-        window[axis] = slice_bounds(x.shape[axis], starts[i], ends[i], steps[i])[0], steps[i]
-    return window
-
-
-def _slice(node: Node) -> list[Piece]:
-    source, target, window = node.arg(0), node.output, _window(node)
+def _slice(node: Node, context: Context) -> list[Piece]:
+    source, target, window = node.arg(0), node.output, slice_window(node)
     assert window is not None
-    strides = contiguous_strides(source.shape)
+    if _within(target, source, context):
+        return []
+    strides = context.strides(source)
     first: Dim = 0
-    for (start, _), stride in zip(window, strides, strict=True):
-        first = first + start * stride
-    stepped = tuple(step * stride for (_, step), stride in zip(window, strides, strict=True))
-    return [Piece(target.shape, source, stepped, target, contiguous_strides(target.shape), source_first=first)]
+    for axis, ((start, _), stride) in enumerate(zip(window, strides, strict=False)):
+        first = first + physical_first(start, axis, source) * stride
+    stepped = [step * stride for (_, step), stride in zip(window, strides, strict=False)]
+    stepped += strides[len(window) :]
+    first_byte = first * source.dtype.itemsize
+    return [Piece(value_shape(target), source, tuple(stepped), target, context.strides(target), first_byte)]
 
 
 def _slice_refuses(node: Node) -> str | None:
-    return "starts, ends or steps are not known when shapes are bound" if _window(node) is None else None
+    return "starts, ends or steps are not known when shapes are bound" if slice_window(node) is None else None
 
 
 _PIECES: dict[str, _Pieces] = {
@@ -296,6 +308,10 @@ def _fill_word(array: np.ndarray[Any, Any]) -> int:
     return int(raw[0])
 
 
+# Argument words of "to_blocked" and "from_blocked" kernels, in the order of the library's parameters.
+REORDER_WORDS = ("x", "y", "images", "channels", "pixels", "x_image", "y_image")
+
+
 class Reorder(Template):
     """Between row-major and blocked."""
 
@@ -304,17 +320,17 @@ class Reorder(Template):
     def refuses(self, node: Node) -> str | None:
         return unusable([node.arg(0)], frozenset({"float32", "int32"}))
 
+    def takes_images(self, group: Group, value: Value) -> bool:
+        return True
+
     def lower(self, group: Group, context: Context) -> list[Step]:
         x, y = group.anchor.arg(0), group.anchor.output
         images, channels, pixels = x.shape[0], x.shape[1], product(x.shape[2:])
-        if y.layout.block:
-            words: tuple[str, ...] = ("x", "y", "images", "channels", "pixels", "image_step", "channel_step")
-            steps: list[Dim] = [channels * pixels * 4, pixels * 4]
-            spec = KernelSpec("to_blocked", context.lanes, words=words)
-        else:
-            steps = []
-            spec = KernelSpec("from_blocked", context.lanes, words=("x", "y", "images", "channels", "pixels"))
-        args = [context.address(x), context.address(y), images, channels, pixels, *steps]
+        spec = KernelSpec("to_blocked" if y.layout.block else "from_blocked", context.lanes, words=REORDER_WORDS)
+        args = [
+            context.address(x), context.address(y), images, channels, pixels, context.image_bytes(x),
+            context.image_bytes(y),
+        ]  # fmt: skip
         return [context.step(spec, args, [x], [y], group, work=product(x.shape) * 8)]
 
 

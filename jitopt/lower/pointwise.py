@@ -41,6 +41,9 @@ class Pointwise(Template):
     def absorbs(self, group: Group, node: Node, where: str) -> bool:
         return same_domain(node.output, group.anchor.output)
 
+    def takes_images(self, group: Group, value: Value) -> bool:
+        return len(value.shape) == len(group.anchor.output.shape)
+
     def lower(self, group: Group, context: Context) -> list[Step]:
         builder = BodyBuilder()
         for node in group.nodes:
@@ -58,7 +61,7 @@ def pointwise_step(
     """The step of a pointwise body over the domain of `domain`."""
     shape = value_shape(domain)
     values = [*builder.loads, *((name, v) for name, v, _ in stores)]
-    nest = merge_axes(shape, [domain_strides(v, domain) for _, v in values])
+    nest = merge_axes(shape, [domain_strides(v, domain, context.image(v)) for _, v in values])
     extents: Shape = nest.extents or (1,)
     outer = len(extents) - 1
     operands: dict[str, Operand] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitopt.ir.dims import Dim, product
-from jitopt.ir.graph import Node
+from jitopt.ir.graph import Node, Value
 from jitopt.lower import epilogue
 from jitopt.lower.convolution import Sliding, sliding
 from jitopt.lower.epilogue import ACCUMULATOR, Epilogue
@@ -50,6 +50,9 @@ class Pool(Template):
         blocked = group.anchor.output.layout.block > 0
         return where == "after" and blocked and epilogue.absorbs(group, node, group.anchor.output, 1)
 
+    def takes_images(self, group: Group, value: Value) -> bool:
+        return group.anchor.output.layout.block > 0
+
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor
         x, y = node.arg(0), node.output
@@ -68,8 +71,7 @@ class Pool(Template):
         if block:
             vec = lanes * 4
             constants |= _unrolled(win, context.target.depthwise_columns)
-            blocks = -(-x.shape[1] // block)
-            head = [blocks * pixels * vec, pixels * vec, win.extent[1] * vec, *win.extent, x.shape[0], x.shape[1]]
+            head = [context.image_bytes(x), pixels * vec, win.extent[1] * vec, *win.extent, x.shape[0], x.shape[1]]
             all_args = [context.address(x), *head, *window, out_pixels * vec, *args]
             spec = KernelSpec("pool", lanes, table(constants), body, unique((*POOL_WORDS, *words)))
         else:

@@ -54,6 +54,39 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes of a buffer that a step may touch: `images` times `size` of them from `offset` on, `stride` bytes apart.
+
+    `size` None: the whole buffer.
+    """
+
+    buffer: Buffer
+    offset: Dim = 0
+    size: Dim | None = None
+    images: Dim = 1
+    stride: Dim = 0
+
+    @property
+    def whole(self) -> bool:
+        return self.size is None
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """What has to be evaluated for `ranges`."""
+        return (self.offset, self.buffer.size if self.size is None else self.size, self.images, self.stride)
+
+
+def ranges(offset: int, size: int, images: int, stride: int) -> list[tuple[int, int]]:
+    """The bytes [start, end) of a region whose dims are known; one range for all of more than MAX_RANGES images."""
+    if images > MAX_RANGES:
+        return [(offset, offset + (images - 1) * stride + size)]
+    return [(at, at + size) for at in (offset + image * stride for image in range(images))]
+
+
+MAX_RANGES = 64
+
+
+@dataclass(frozen=True, slots=True)
 class Float:
     """A float32 whose bits fill one word."""
 
@@ -79,8 +112,8 @@ class Step:
 
     spec: KernelSpec
     args: tuple[Arg, ...]
-    reads: tuple[Buffer, ...]
-    writes: tuple[Buffer, ...]
+    reads: tuple[Region, ...]
+    writes: tuple[Region, ...]
     nodes: tuple[str, ...] = ()
     ops: tuple[str, ...] = ()
     scratch: Dim = 0
@@ -119,7 +152,7 @@ class Segment:
     def buffers(self) -> Iterator[Buffer]:
         seen: dict[Buffer, None] = {}
         for step in self.steps:
-            seen.update(dict.fromkeys((*step.reads, *step.writes)))
+            seen.update(dict.fromkeys(region.buffer for region in (*step.reads, *step.writes)))
         return iter(seen)
 
 
@@ -164,5 +197,5 @@ class Program:
 
     @property
     def constants(self) -> list[Buffer]:
-        found = {b: None for s in self.steps for b in s.reads if b.kind == CONSTANT}
+        found = {r.buffer: None for s in self.steps for r in s.reads if r.buffer.kind == CONSTANT}
         return list(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitopt.ir.dims import Dim, product
-from jitopt.ir.graph import Node
+from jitopt.ir.graph import Node, Value
 from jitopt.lower import epilogue
 from jitopt.lower.epilogue import ACCUMULATOR, Epilogue
 from jitopt.lower.program import TABLE, Address, Buffer, Step
@@ -80,6 +80,9 @@ class Resize(Template):
         blocked = group.anchor.output.layout.block > 0
         return where == "after" and blocked and epilogue.absorbs(group, node, group.anchor.output, 1)
 
+    def takes_images(self, group: Group, value: Value) -> bool:
+        return group.anchor.output.layout.block > 0
+
     def lower(self, group: Group, context: Context) -> list[Step]:
         node = group.anchor
         x, y = node.arg(0), node.output
@@ -101,8 +104,8 @@ class Resize(Template):
         pixels, lanes = height * width, context.lanes
         head: list[Any] = [context.address(x)]
         if y.layout.block:
-            vec, blocks = lanes * 4, -(-x.shape[1] // lanes)
-            head += [blocks * pixels * vec, pixels * vec, width * vec, x.shape[0], x.shape[1], *tables, *out]
+            vec = lanes * 4
+            head += [context.image_bytes(x), pixels * vec, width * vec, x.shape[0], x.shape[1], *tables, *out]
             head.append(product(out) * vec)
             template, library_words = "resize", list(RESIZE_WORDS)
         else:

@@ -48,10 +48,11 @@ class Frame:
     def dropped_shape(self) -> Shape:
         return tuple(d for i, d in enumerate(self.domain.shape) if i not in self.axes)
 
-    def strides(self, value: Value, dropped: bool = False) -> Strides | None:
+    def strides(self, value: Value, dropped: bool = False, image: Dim | None = None) -> Strides | None:
         """Strides of an operand over the physical domain, or None where it cannot be an operand.
 
         `dropped`: the value is a row result (or goes with one) without the folded axes, and lies as if they were kept.
+        Its images lie `image` elements apart (None: one after the other).
         """
         if not isinstance(value.type, TensorType) or value.type.shape is None:
             return None
@@ -68,7 +69,7 @@ class Frame:
             shape[len(shape) - rank + 1] != 1
         ):  # fmt: skip
             return None
-        found = list(domain_strides(value, self.domain))
+        found = list(domain_strides(value, self.domain, image))
         for axis in self.axes:  # an extent of 1 is a row's, even where the row has one element only
             if axis < rank - len(shape) or shape[axis - rank + len(shape)] == 1:
                 found[axis] = 0
@@ -125,6 +126,10 @@ class Rows(Template):
         if not full:
             return False
         return all(v is None or v in inside or _reachable(v, frame) for v in node.inputs)
+
+    def takes_images(self, group: Group, value: Value) -> bool:
+        frame = frame_of(group.anchor)
+        return frame is not None and 0 not in frame.axes and len(value.shape) == len(frame.domain.shape)
 
     def lower(self, group: Group, context: Context) -> list[Step]:
         anchor = group.anchor
@@ -190,7 +195,7 @@ def _row_step(
     outer_axes = [a for a in range(rank) if a not in folded and a != lane_axis]
     values = [*builder.loads, *((n, v) for n, v, _ in stores)]
     dropped = dropped_values(group, frame)
-    all_strides = {name: frame.strides(v, v in dropped) for name, v in values}
+    all_strides = {name: frame.strides(v, v in dropped, context.image(v)) for name, v in values}
     outer = merge_axes(
         tuple(shape[a] for a in outer_axes), [tuple((all_strides[n] or ())[a] for a in outer_axes) for n, _ in values]
     )

@@ -39,6 +39,10 @@ class Template(ABC):
         """Whether the group's kernel can store its result as the Transpose `node` would."""
         return False
 
+    def takes_images(self, group: Group, value: Value) -> bool:
+        """Whether the group's kernel can read or write a value whose images (along the first axis) lie anyhow apart."""
+        return False
+
     @abstractmethod
     def lower(self, group: Group, context: Context) -> list[Step]:
         """The steps that compute the group (one kernel, in all but exceptional cases)."""

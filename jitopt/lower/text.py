@@ -12,7 +12,7 @@
       segment {
         step k0 nodes (@conv Conv, @relu Relu) {
           reads (%x, %c0)
-          writes (%relu)
+          writes (%relu[512, 4096])
           args (x = %x, x_image = 768, ..., y0_at = %relu + 64, s0_word = float(0.5))
           scratch 64 bytes
           work 2592*n
@@ -43,8 +43,9 @@ from jitopt.ir.storage import element_type
 from jitopt.ir.text import blobs, data_text, digest, graph_lines, is_inline, metadata_text
 from jitopt.ir.text_dims import dim_text, type_text
 from jitopt.ir.types import tensor
-from jitopt.lower.program import Address, Arg, Buffer, Float, HostStep, Port, Program, Segment, Step
+from jitopt.lower.program import Address, Arg, Buffer, Float, HostStep, Port, Program, Region, Segment, Step
 from jitopt.lower.spec import KernelSpec
+from jitopt.lower.text_regions import extent_text
 from jitopt.lower.text_spec import indented, list_lines, spec_lines
 from jitopt.lower.text_tables import plain_dim_text, table_text
 
@@ -146,7 +147,7 @@ def step_lines(step: Step, labels: Labels, kernel: str) -> list[str]:
     args = (
         f"{bare(word)} = {arg_text(arg, labels)}" for word, arg in zip(step.spec.words, step.args, strict=True)
     )  # fmt: skip
-    lines = [*list_lines("reads", _marks(step.reads, labels)), *list_lines("writes", _marks(step.writes, labels))]
+    lines = [*list_lines("reads", _regions(step.reads, labels)), *list_lines("writes", _regions(step.writes, labels))]
     lines += list_lines("args", args)
     if step.scratch != 0:
         lines.append(f"scratch {dim_text(step.scratch)} bytes")
@@ -169,6 +170,11 @@ def arg_text(arg: Arg, labels: Labels) -> str:
 
 def _marks(buffers: Iterable[Buffer | None], labels: Labels) -> list[str]:
     return ["_" if b is None else marked("%", labels[b]) for b in buffers]
+
+
+def _regions(regions: Iterable[Region], labels: Labels) -> Iterator[str]:
+    for r in regions:
+        yield marked("%", labels[r.buffer]) + extent_text(r.offset, r.size, r.images, r.stride)
 
 
 def _host_lines(step: HostStep, labels: Labels) -> list[str]:

@@ -30,10 +30,12 @@ from jitopt.lower.program import (
     HostStep,
     Port,
     Program,
+    Region,
     Segment,
     Step,
 )
 from jitopt.lower.spec import KernelSpec
+from jitopt.lower.text_regions import parse_extent
 from jitopt.lower.text_spec import parse_list, parse_spec
 from jitopt.lower.text_tables import at_float, parse_call, parse_table
 from jitopt.ops.rules import RELATIONS
@@ -200,9 +202,9 @@ class _Parser:
                 raise cursor.error(f"'{field.text}' is given twice", field.at)
             seen.add(field.text)
             if field.text == "reads":
-                step.reads = tuple(parse_list(cursor, self._use))
+                step.reads = tuple(parse_list(cursor, self._region))
             elif field.text == "writes":
-                step.writes = tuple(parse_list(cursor, self._use))
+                step.writes = tuple(parse_list(cursor, self._region))
             elif field.text == "args":
                 step.args = self._args(step.spec)
             elif field.text == "scratch":
@@ -217,6 +219,9 @@ class _Parser:
         if len(step.args) != len(step.spec.words):
             raise cursor.error(f"the step has no args, kernel '{kernel}' takes {len(step.spec.words)}", at)
         return step
+
+    def _region(self, cursor: Cursor) -> Region:
+        return Region(self._use(cursor), *parse_extent(cursor, parse_dim))
 
     def _args(self, spec: KernelSpec) -> tuple[Arg, ...]:
         words = iter(spec.words)

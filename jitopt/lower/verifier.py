@@ -20,6 +20,7 @@ from jitopt.lower.program import (
     Float,
     HostStep,
     Program,
+    Region,
     Segment,
     Step,
 )  # fmt: skip
@@ -34,10 +35,11 @@ def verify_program(program: Program) -> None:
     """Check a program.
 
     Specs are sound (`verify_spec`); a step has an argument of the right kind for each of its kernel's words; its reads
-    and writes name every buffer it addresses, and what its kernel stores to is among the writes; buffers are written
-    before they are read; constants, tables and inputs are never written; outputs are; sizes and scratch are not
-    negative for all extents; expressions read no symbol that has no value by then; pool buffers stay within one
-    segment, and host steps outside the pool; constants have their bytes and tables a known kind.
+    and writes name every buffer it addresses, and what its kernel stores to is among the writes; the bytes they name
+    lie within the buffers; buffers are written before they are read; constants, tables and inputs are never written;
+    outputs are; sizes and scratch are not negative for all extents; expressions read no symbol that has no value by
+    then; pool buffers stay within one segment, and host steps outside the pool; constants have their bytes and tables a
+    known kind.
 
     Raises CompileError naming step, node and buffer.
     """
@@ -141,15 +143,17 @@ class _Verifier:
         _arguments(step)
         for arg in step.args:
             self._evaluable(arg.offset if isinstance(arg, Address) else arg)
-        for d in (step.scratch, step.work, *(b.size for b in (*step.reads, *step.writes))):
+        regions = (*step.reads, *step.writes)
+        for d in (step.scratch, step.work, *(d for r in regions for d in (*r.dims, r.buffer.size))):
             self._evaluable(d)
-        for buffer in step.reads:
-            self._read(buffer, "reads")
-        for buffer in step.writes:
-            self._write(buffer)
-        for buffer in (*step.reads, *step.writes):
-            if buffer.kind == POOL and self.home.setdefault(buffer, part) != part:
-                raise CompileError(f"pool buffer '{buffer.name}' is used by another segment, too")
+        for region in step.reads:
+            self._read(region.buffer, "reads")
+        for region in step.writes:
+            self._write(region.buffer)
+        for region in regions:
+            _contained(region)
+            if region.buffer.kind == POOL and self.home.setdefault(region.buffer, part) != part:
+                raise CompileError(f"pool buffer '{region.buffer.name}' is used by another segment, too")
 
     def _evaluable(self, d: object) -> None:
         """Refuse an expression whose symbols do not all have values when the segment is bound."""
@@ -196,7 +200,8 @@ def _not_negative(d: Dim, what: str) -> None:
 def _arguments(step: Step) -> None:
     """Kinds of the arguments, and that reads and writes name all buffers."""
     spec = step.spec
-    known = {*step.reads, *step.writes}
+    written = {r.buffer for r in step.writes}
+    known = {*(r.buffer for r in step.reads), *written}
     stored = set(stored_words(spec))
     scalars = {f"{s.name}_word": s for s in spec.body.scalars}
     for word, arg in zip(spec.words, step.args, strict=True):
@@ -205,7 +210,7 @@ def _arguments(step: Step) -> None:
                 raise CompileError(f"scalar '{word}' is given the address of '{arg.buffer.name}'")
             if arg.buffer not in known:
                 raise CompileError(f"argument '{word}' addresses '{arg.buffer.name}', which it does not say it reads")
-            if word in stored and arg.buffer not in step.writes:
+            if word in stored and arg.buffer not in written:
                 raise CompileError(f"stores to '{arg.buffer.name}' by '{word}', but does not say it writes it")
             _inside(word, arg)
         elif is_address(word):
@@ -219,6 +224,17 @@ def _arguments(step: Step) -> None:
 def _scalar(word: str, scalar: Scalar, arg: object) -> None:
     if isinstance(arg, Float) != (scalar.dtype == "float32"):
         raise CompileError(f"argument '{word}' of a {scalar.dtype} scalar is {arg!r}")
+
+
+def _contained(region: Region) -> None:
+    """A region that leaves its buffer, where that is certain."""
+    if region.size is None:
+        return
+    end = region.offset + (region.images - 1) * region.stride + region.size
+    if nonnegative(-1 - region.offset) or nonnegative(end - region.buffer.size - 1):
+        raise CompileError(
+            f"uses bytes {region.offset} to {end} of '{region.buffer.name}', which has {region.buffer.size} bytes"
+        )  # fmt: skip
 
 
 def _inside(word: str, address: Address) -> None:

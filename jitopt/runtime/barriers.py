@@ -78,6 +78,12 @@ class ByteSet:
             start, end = min(start, self._starts[low]), max(end, self._ends[high - 1])
         self._starts[low:high], self._ends[low:high] = [start], [end]
 
+    def covers(self, other: Range) -> bool:
+        """Whether the set has every byte of the range."""
+        start, end = other
+        index = bisect_right(self._starts, start) - 1
+        return start >= end or (index >= 0 and end <= self._ends[index])
+
     def touches(self, other: Range) -> bool:
         """Whether the set has a byte of the range."""
         start, end = other

@@ -7,16 +7,16 @@ values that cross a host step), patched into the words before every run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jitopt.ir.dims import Environment
-from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Float, Segment, Step
+from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Float, Region, Segment, Step, ranges
 from jitopt.lower.spec import FIRST_WORD, KernelSpec
-from jitopt.runtime.barriers import Access, mark_barriers
+from jitopt.runtime.barriers import Access, Range, mark_barriers
 from jitopt.runtime.launch import Launch
 from jitopt.runtime.memory import HEAP, Memory
 from jitopt.runtime.planner import ALIGNMENT, Placement
@@ -25,7 +25,7 @@ from jitopt.runtime.steps import ARGS, FLAGS, KERNEL, ONE_THREAD, SLOT, STEP_WOR
 
 ONE_THREAD_WORK = 16 * 1024  # steps that move fewer bytes than this are not worth waking anyone
 STATUS_WORDS = 4  # state, address of the reporting step's argument block, code, value
-_OUTSIDE = 1 << 48  # pseudo offsets of arrays outside the pool, for the barrier rule
+_OUTSIDE = 1 << 48  # where the pseudo offsets of arrays outside the pool begin, for the barrier rule
 
 
 @dataclass
@@ -64,9 +64,9 @@ def plan_segment(
     live = _LiveRanges()
     scratch_bytes: list[int] = []
     for index, (step, _) in enumerate(entries):
-        for buffer in (*step.reads, *step.writes):
-            if buffer.kind == POOL:
-                live.use(buffer, index)
+        for region in (*step.reads, *step.writes):
+            if region.buffer.kind == POOL:
+                live.use(region.buffer, index)
         scratch_bytes.append(_aligned(environment(step.scratch)))
     sizes = {buffer: environment(buffer.size) for buffer in live.ranges}
     requests = [Live(sizes[b], first, last) for b, (first, last) in live.ranges.items()]
@@ -83,6 +83,7 @@ def plan_segment(
     writer = _WordWriter(environment, offsets, memory)
     table = np.zeros((len(entries), STEP_WORDS), np.int64)
     blocks: list[int] = []
+    touched = _Touched(environment, offsets)
     accesses: list[Access] = []
     alone: list[bool] = []
     for index, (step, phase) in enumerate(entries):
@@ -92,7 +93,7 @@ def plan_segment(
         table[index, KERNEL] = kernels[step.spec]
         table[index, SLOT] = index
         alone.append(environment(step.work) < ONE_THREAD_WORK)
-        accesses.append(_access(step, offsets, sizes, environment, (scratch_at, scratch_bytes[index] * nthreads)))
+        accesses.append(touched.access(step, (scratch_at, scratch_bytes[index] * nthreads)))
     table[:, FLAGS] = mark_barriers(accesses, alone) | np.where(alone, ONE_THREAD, 0)
     unshared = sum(_aligned(r.size) for r in requests)
     return SegmentPlan(
@@ -156,23 +157,27 @@ class _WordWriter:
         return found
 
 
-def _access(
-    step: Step, offsets: Mapping[Buffer, int], sizes: Mapping[Buffer, int], evaluate: Callable[[Any], int],
-    scratch: tuple[int, int],
-) -> Access:  # fmt: skip
-    """Byte ranges a step reads and writes; each outside buffer counts as a range of its own."""
+class _Touched:
+    """Byte ranges that steps read and write: offsets in the pool, and beyond them a place for every outside buffer."""
 
-    def extent(buffer: Buffer) -> tuple[int, int]:
-        if buffer in offsets:
-            return offsets[buffer], offsets[buffer] + sizes[buffer]
-        at = _OUTSIDE + id(buffer)
-        return at, at + 1
+    def __init__(self, environment: Environment, offsets: Mapping[Buffer, int]) -> None:
+        self._evaluate, self._bases, self._end = environment, dict(offsets), _OUTSIDE
 
-    reads = [extent(b) for b in step.reads if b.kind not in (CONSTANT, TABLE)]
-    writes = [extent(b) for b in step.writes]
-    if scratch[1]:
-        writes.append((scratch[0], scratch[0] + scratch[1]))
-    return Access(reads, writes)
+    def access(self, step: Step, scratch: Range) -> Access:
+        """Of one step; `scratch` is its first byte and their number."""
+        reads = [at for r in step.reads if r.buffer.kind not in (CONSTANT, TABLE) for at in self._ranges(r)]
+        writes = [at for r in step.writes for at in self._ranges(r)]
+        if scratch[1]:
+            writes.append((scratch[0], scratch[0] + scratch[1]))
+        return Access(reads, writes)
+
+    def _ranges(self, region: Region) -> list[Range]:
+        base = self._bases.get(region.buffer)
+        if base is None:
+            base = self._bases[region.buffer] = self._end
+            self._end += self._evaluate(region.buffer.size)
+        offset, size, images, stride = map(self._evaluate, region.dims)
+        return ranges(base + offset, size, images, stride)
 
 
 class Binding:

@@ -137,7 +137,7 @@ class Executor:
     def _bytes_outside(segment: Segment, environment: Environment) -> int:
         """Bytes that running the segment allocates beside its pool: tables, results, values for other segments."""
         tables = {a.buffer: None for s in segment.steps for a in s.args if isinstance(a, Address)}
-        written = {b: None for s in segment.steps for b in s.writes if b.kind != POOL}
+        written = {r.buffer: None for s in segment.steps for r in s.writes if r.buffer.kind != POOL}
         return sum(environment(b.size) for b in {**written, **{b: None for b in tables if b.kind == TABLE}})
 
     def _afford(self, size: int, what: str, using: int = 0) -> None:

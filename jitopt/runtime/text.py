@@ -9,7 +9,7 @@
       step 0 k0 flags (barrier, one_thread) nodes (@conv, @relu) {
         scratch 1504 bytes at 8192
         reads (%x, %c0)
-        writes (%relu)
+        writes (%relu[64, 4096])
         words (x = %x, x_image = 768, y0_at = %relu + 64, s0_word = float(0.5))
       }
     }
@@ -21,7 +21,7 @@ have the names of the program's text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,9 +30,10 @@ from jitopt.errors import CompileError
 from jitopt.ir.dtypes import FLOAT32
 from jitopt.ir.lexer import bare, marked, quote
 from jitopt.ir.literals import float_text
-from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Float, Program, Segment, Step
+from jitopt.lower.program import CONSTANT, POOL, TABLE, Address, Buffer, Float, Program, Region, Segment, Step
 from jitopt.lower.spec import FIRST_WORD
 from jitopt.lower.text import buffer_labels, kernel_names
+from jitopt.lower.text_regions import extent_text
 from jitopt.lower.text_spec import indented, list_lines
 from jitopt.runtime.binding import SegmentPlan
 from jitopt.runtime.steps import BARRIER, FLAGS, ONE_THREAD
@@ -68,6 +69,17 @@ class PlanBuffer:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanRegion:
+    """Bytes of a buffer that a step touches: as `jitopt.lower.program.Region`, with a name and numbers."""
+
+    buffer: str
+    offset: int = 0
+    size: int | None = None
+    images: int = 1
+    stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PlanStep:
     """One entry of the step table. `scratch` is (offset in the pool, bytes a thread); `words` begin at word 4."""
 
@@ -76,8 +88,8 @@ class PlanStep:
     flags: int
     nodes: tuple[str, ...]
     scratch: tuple[int, int]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
+    reads: tuple[PlanRegion, ...]
+    writes: tuple[PlanRegion, ...]
     words: tuple[tuple[str, Word], ...]
 
 
@@ -110,7 +122,7 @@ def describe_plan(program: Program, plan: SegmentPlan) -> PlanText:
     )
     uses: dict[Buffer, tuple[int, int]] = {}
     for entry, step in enumerate(plan.steps):
-        for buffer in (*step.reads, *step.writes):
+        for buffer in (region.buffer for region in (*step.reads, *step.writes)):
             uses[buffer] = uses.get(buffer, (entry, entry))[0], entry
     buffers = []
     for buffer, live in uses.items():
@@ -140,7 +152,7 @@ def describe_plan(program: Program, plan: SegmentPlan) -> PlanText:
         steps.append(
             PlanStep(
                 kernels[step.spec], phase, plan.table[entry, FLAGS].item(), step.nodes, scratch,
-                tuple(labels[b] for b in step.reads), tuple(labels[b] for b in step.writes), tuple(words),
+                _regions(step.reads, labels, plan), _regions(step.writes, labels, plan), tuple(words),
             )
         )  # fmt: skip
     shapes = tuple(sorted(plan.environment.values.items()))
@@ -148,6 +160,14 @@ def describe_plan(program: Program, plan: SegmentPlan) -> PlanText:
         program.name, index, shapes, plan.nthreads, plan.pool_bytes, plan.placement.lower_bound, tuple(buffers),
         tuple(steps),
     )  # fmt: skip
+
+
+def _regions(regions: Iterable[Region], labels: Mapping[Buffer, str], plan: SegmentPlan) -> tuple[PlanRegion, ...]:
+    evaluate = plan.environment
+    return tuple(
+        PlanRegion(labels[r.buffer]) if r.size is None else PlanRegion(labels[r.buffer], *map(evaluate, r.dims))
+        for r in regions
+    )
 
 
 def _offset(
@@ -194,10 +214,14 @@ def _step_lines(index: int, step: PlanStep) -> list[str]:
     inside: list[str] = []
     if step.scratch[1]:
         inside.append(f"scratch {step.scratch[1]} bytes at {step.scratch[0]}")
-    inside += list_lines("reads", (marked("%", name) for name in step.reads))
-    inside += list_lines("writes", (marked("%", name) for name in step.writes))
+    inside += list_lines("reads", map(_region_text, step.reads))
+    inside += list_lines("writes", map(_region_text, step.writes))
     inside += list_lines("words", _word_texts(step))
     return [*list_lines(f"{head} nodes", (marked("@", n) for n in step.nodes), " {"), *indented(inside), "}"]
+
+
+def _region_text(region: PlanRegion) -> str:
+    return marked("%", region.buffer) + extent_text(region.offset, region.size, region.images, region.stride)
 
 
 def _word_texts(step: PlanStep) -> Iterator[str]:

@@ -8,8 +8,9 @@ from jitopt.ir.dtypes import FLOAT32
 from jitopt.ir.lexer import Cursor
 from jitopt.ir.literals import parse_float
 from jitopt.ir.text_dims import parse_int
+from jitopt.lower.text_regions import parse_extent
 from jitopt.lower.text_spec import parse_list, parse_pair
-from jitopt.runtime.text import FLAG_NAMES, Bits, Place, PlanBuffer, PlanStep, PlanText, Word
+from jitopt.runtime.text import FLAG_NAMES, Bits, Place, PlanBuffer, PlanRegion, PlanStep, PlanText, Word
 
 
 def parse_plan(text: str) -> PlanText:
@@ -75,6 +76,9 @@ def _step(cursor: Cursor, buffers: dict[str, PlanBuffer]) -> PlanStep:
             raise c.error(f"buffer '{name}' is not defined before its use", at)
         return name
 
+    def region(c: Cursor) -> PlanRegion:
+        return PlanRegion(use(c), *parse_extent(c, parse_int))
+
     def word(c: Cursor) -> Word:
         if c.peek.kind == "value":
             return Place(use(c), _integer(c) if c.accept("+") else 0)
@@ -93,9 +97,9 @@ def _step(cursor: Cursor, buffers: dict[str, PlanBuffer]) -> PlanStep:
         cursor.expect("at")
         scratch = parse_int(cursor), size
     cursor.expect("reads")
-    reads = parse_list(cursor, use)
+    reads = parse_list(cursor, region)
     cursor.expect("writes")
-    writes = parse_list(cursor, use)
+    writes = parse_list(cursor, region)
     cursor.expect("words")
     words = parse_list(cursor, lambda c: parse_pair(c, word))
     cursor.expect("}")

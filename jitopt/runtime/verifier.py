@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from jitopt.errors import CompileError
-from jitopt.lower.program import CONSTANT, INPUT, POOL, TABLE
+from jitopt.lower.program import CONSTANT, INPUT, POOL, TABLE, ranges
+from jitopt.runtime.barriers import ByteSet
 from jitopt.runtime.planner import ALIGNMENT
 from jitopt.runtime.steps import BARRIER, ONE_THREAD
-from jitopt.runtime.text import Place, PlanBuffer, PlanStep, PlanText
+from jitopt.runtime.text import Place, PlanBuffer, PlanRegion, PlanStep, PlanText
 
 _READ_ONLY = (CONSTANT, INPUT, TABLE)
 _WORD = 1 << 63
-Range = tuple[str, int, int]
-"""What lies there, and its bytes [start, end) of the pool; (name, -1, 0) for all of a buffer outside it."""
+
+
+class Range(NamedTuple):
+    """Bytes [start, end) of `space`, the pool ("") or a buffer outside it, and what lies there."""
+
+    space: str
+    name: str
+    start: int
+    end: int
 
 
 def verify_plan(plan: PlanText, alignment: int = ALIGNMENT) -> None:
     """Check a plan.
 
     Pool buffers and scratch lie inside the pool, aligned; those live at the same step share no byte, and every use
-    falls into the buffer's life, which begins with a write; inputs, constants and tables are never written; argument
-    words fit 64 bits and address bytes of buffers that the step says it reads or writes; before every step that
-    touches bytes a step since the last barrier touches, one of them writing, there is a barrier, unless the calling
-    thread alone runs both.
+    falls into the buffer's life and bytes; every byte is written before it is read; inputs, constants and tables are
+    never written; argument words fit 64 bits and address bytes of buffers that the step says it reads or writes; before
+    every step that touches bytes a step since the last barrier touches, one of them writing, there is a barrier, unless
+    the calling thread alone runs both.
 
     Raises CompileError naming step, node and buffer.
     """
@@ -39,7 +48,10 @@ class _Verifier:
     def __init__(self, plan: PlanText, alignment: int) -> None:
         self.plan, self.alignment = plan, alignment
         self.buffers = {b.name: b for b in plan.buffers}
-        self.written = {b.name for b in plan.buffers if b.kind != POOL}
+        self.written = {b.name: ByteSet() for b in plan.buffers}
+        for buffer in plan.buffers:
+            if buffer.kind != POOL:
+                self.written[buffer.name].add((0, buffer.size))
 
     def run(self) -> None:
         for buffer in self.plan.buffers:
@@ -74,20 +86,32 @@ class _Verifier:
             raise CompileError(f"{what} lies at byte {offset}, which is no multiple of {self.alignment}")
 
     def _uses(self, index: int, step: PlanStep) -> None:
-        for name in (*step.reads, *step.writes):
-            buffer = self.buffers[name]
+        for region in (*step.reads, *step.writes):
+            name, buffer = region.buffer, self.buffers[region.buffer]
+            for start, end in self._bytes(region):
+                if start < 0 or end > buffer.size:
+                    raise CompileError(f"bytes [{start}, {end}) of '{name}' are used, it has {buffer.size}")
             if buffer.live is not None and not buffer.live[0] <= index <= buffer.live[1]:
                 raise CompileError(f"buffer '{name}' is used, but lives from step {buffer.live[0]} to {buffer.live[1]}")
-        for name in step.reads:
-            if name not in self.written:
-                raise CompileError(f"buffer '{name}' is read, but nothing has written it before")
-        for name in step.writes:
+        for region in step.reads:
+            if not all(map(self.written[region.buffer].covers, self._bytes(region))):
+                raise CompileError(f"buffer '{region.buffer}' is read, but nothing has written it before")
+        for region in step.writes:
+            name = region.buffer
             if self.buffers[name].kind in _READ_ONLY:
                 raise CompileError(f"buffer '{name}' is written, it is of kind {self.buffers[name].kind}")
-        self.written.update(step.writes)
+            for written in self._bytes(region):
+                self.written[name].add(written)
+
+    def _bytes(self, region: PlanRegion) -> list[tuple[int, int]]:
+        """The bytes [start, end) of a region, counted from the buffer's start."""
+        size = self.buffers[region.buffer].size if region.size is None else region.size
+        return ranges(region.offset, size, region.images, region.stride)
 
     def _words(self, step: PlanStep) -> None:
-        known = {*step.reads, *step.writes}
+        known: dict[str, list[tuple[int, int]]] = {}
+        for region in (*step.reads, *step.writes):
+            known.setdefault(region.buffer, []).extend(self._bytes(region))
         for name, word in step.words:
             if isinstance(word, Place):
                 size = self.buffers[word.buffer].size
@@ -97,24 +121,31 @@ class _Verifier:
                     raise CompileError(
                         f"word '{name}' is byte {word.offset} of '{word.buffer}', which has {size} bytes"
                     )
+                if not any(start <= word.offset <= end for start, end in known[word.buffer]) and size:
+                    raise CompileError(
+                        f"word '{name}' is byte {word.offset} of '{word.buffer}', which the step does not say it uses"
+                    )
             elif isinstance(word, int) and not -_WORD <= word < _WORD:
                 raise CompileError(f"word '{name}' is {word}, which does not fit 64 bits")
 
     def _apart(self, index: int, step: PlanStep) -> None:
         """What is live at a step shares no byte."""
-        live = [_range(b) for b in self.plan.buffers if b.live is not None and b.live[0] <= index <= b.live[1]]
+        live = [
+            Range("", f"'{b.name}'", b.offset or 0, (b.offset or 0) + b.size)
+            for b in self.plan.buffers if b.live is not None and b.live[0] <= index <= b.live[1]
+        ]  # fmt: skip
         scratch = self._scratch(step)
         if scratch is not None:
-            self._inside(scratch[0], scratch[1], scratch[2] - scratch[1])
+            self._inside(scratch.name, scratch.start, scratch.end - scratch.start)
             live.append(scratch)
-        live = sorted((r for r in live if r[2] > r[1]), key=lambda r: r[1])
-        for (a, _, end), (b, start, _) in pairwise(live):
-            if start < end:
-                raise CompileError(f"{a} and {b} share bytes from {start} on")
+        live = sorted((r for r in live if r.end > r.start), key=lambda r: r.start)
+        for one, other in pairwise(live):
+            if other.start < one.end:
+                raise CompileError(f"{one.name} and {other.name} share bytes from {other.start} on")
 
     def _scratch(self, step: PlanStep) -> Range | None:
         at, size = step.scratch
-        return ("the scratch", at, at + size * self.plan.nthreads) if size else None
+        return Range("", "the scratch", at, at + size * self.plan.nthreads) if size else None
 
     # barriers ---------------------------------------------------------------------------------------------------
     def _barriers(self) -> None:
@@ -135,22 +166,22 @@ class _Verifier:
                     raise _at(index, step, f"no barrier stands between it and step {earlier}: {common}")
             since.append((index, step, reads, writes))
 
-    def _ranges(self, names: tuple[str, ...]) -> Iterator[Range]:
-        return (_range(self.buffers[name]) for name in names if self.buffers[name].kind not in (CONSTANT, TABLE))
+    def _ranges(self, regions: tuple[PlanRegion, ...]) -> Iterator[Range]:
+        for region in regions:
+            buffer = self.buffers[region.buffer]
+            if buffer.kind not in (CONSTANT, TABLE):
+                space = "" if buffer.offset is not None else buffer.name
+                at = buffer.offset or 0
+                yield from (Range(space, f"'{buffer.name}'", at + s, at + e) for s, e in self._bytes(region))
 
 
-def _range(buffer: PlanBuffer) -> Range:
-    at = buffer.offset
-    return (f"'{buffer.name}'", -1, 0) if at is None else (f"'{buffer.name}'", at, at + buffer.size)
-
-
-def _common(ranges: list[Range], others: list[Range]) -> str | None:
+def _common(mine: list[Range], others: list[Range]) -> str | None:
     """Which of the ranges meets which of the others, if any does."""
-    for name, start, end in ranges:
-        for other, from_, to in others:
-            outside = start < 0 or from_ < 0
-            if name == other if outside else max(start, from_) < min(end, to):
-                return f"both touch {name}" if name == other else f"{name} shares bytes with {other}"
+    for one in mine:
+        for other in others:
+            if one.space == other.space and max(one.start, other.start) < min(one.end, other.end):
+                same = one.name == other.name
+                return f"both touch {one.name}" if same else f"{one.name} shares bytes with {other.name}"
     return None
 
 

@@ -124,17 +124,18 @@ def make_take(*, dtype: str, lanes: int, axes: int) -> Callable[..., None]:
 def make_to_blocked(*, lanes: int) -> Callable[..., None]:
     """float32 [N, C, P] to blocked [N, ceil(C/c), P, c], c = lanes; lanes beyond C become zero.
 
-    Arguments: x, y, images, channels, pixels, image_step and channel_step (bytes of x), tid, nthreads.
+    Arguments: x, y, images, channels, pixels, x_image and y_image (bytes from image to image), tid, nthreads.
     """
 
     @njit
-    def to_blocked(x, y, images, channels, pixels, image_step, channel_step, tid, nthreads):
+    def to_blocked(x, y, images, channels, pixels, x_image, y_image, tid, nthreads):
+        channel_step = pixels * 4
         blocks = (channels + lanes - 1) // lanes
         low, high = share(images * blocks, 1, tid, nthreads)
         for unit in range(low, high):
             image, block = unit // blocks, unit % blocks
-            src = x + image * image_step + block * lanes * channel_step
-            dst = y + unit * pixels * lanes * 4
+            src = x + image * x_image + block * lanes * channel_step
+            dst = y + image * y_image + block * pixels * lanes * 4
             valid = channels - block * lanes
             if valid >= lanes:
                 for p in range(pixels):
@@ -149,18 +150,17 @@ def make_to_blocked(*, lanes: int) -> Callable[..., None]:
 
 
 def make_from_blocked(*, lanes: int) -> Callable[..., None]:
-    """Blocked float32 [N, ceil(C/c), P, c] to [N, C, P]. Arguments: x, y, images, channels, pixels, tid, nthreads."""
+    """Blocked float32 [N, ceil(C/c), P, c] to [N, C, P]; arguments as of `to_blocked`."""
     copy = make_copy_strided_row(dtype="int32", lanes=lanes)
 
     @njit
-    def from_blocked(x, y, images, channels, pixels, tid, nthreads):
-        blocks = (channels + lanes - 1) // lanes
+    def from_blocked(x, y, images, channels, pixels, x_image, y_image, tid, nthreads):
         low, high = share(images * channels, 1, tid, nthreads)
         for unit in range(low, high):
             image, channel = unit // channels, unit % channels
             block, lane = channel // lanes, channel % lanes
-            src = x + (image * blocks + block) * pixels * lanes * 4 + lane * 4
-            copy(y + unit * pixels * 4, src, lanes * 4, pixels)
+            src = x + image * x_image + block * pixels * lanes * 4 + lane * 4
+            copy(y + image * y_image + channel * pixels * 4, src, lanes * 4, pixels)
 
     return from_blocked
 

@@ -25,6 +25,7 @@ from jitopt.lower.program import (
     HostStep,
     Port,
     Program,
+    Region,
     Segment,
     Step,
 )  # fmt: skip
@@ -90,11 +91,12 @@ def everything() -> Program:
         pointwise,
         (n * 4, Address(x), Address(weights, 4), -floor_div(n, 2), Float(-np.inf), -7, Address(twice),
          Address(twice, n * 16 - 16), 4),
-        (x, weights, mask), (twice,), ("add/a", "mul b"), ("Add", "com.microsoft.Mul"), 64 * n, 2, n * 48,
+        (Region(x), Region(weights), Region(mask)), (Region(twice, 0, n * 12), Region(twice, n * 12, n * 4)),
+        ("add/a", "mul b"), ("Add", "com.microsoft.Mul"), 64 * n, 2, n * 48,
     )  # fmt: skip
     second = Step(
-        take, (Address(twice, -4 + 4 * odd), Address(y), -1, Address(odd_table), n), (twice, odd_table), (y,), ("pad",),
-        ("Pad",), work=n,
+        take, (Address(twice, -4 + 4 * odd), Address(y), -1, Address(odd_table), n),
+        (Region(twice, 0, 8, n, 16), Region(odd_table)), (Region(y),), ("pad",), ("Pad",), work=n,
     )  # fmt: skip
     graph = branching()
     infer(graph)

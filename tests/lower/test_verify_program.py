@@ -10,7 +10,7 @@ import pytest
 
 from jitopt.errors import CompileError
 from jitopt.ir.dims import symbol
-from jitopt.lower.program import HOST, OUTPUT, POOL, Address, Buffer, Float, Program, Segment, Step
+from jitopt.lower.program import HOST, OUTPUT, POOL, Address, Buffer, Float, Program, Region, Segment, Step
 from jitopt.lower.spec import Body, Instruction, KernelSpec, Store
 from jitopt.lower.tables import Table
 from jitopt.lower.text import print_program, program_blobs
@@ -43,7 +43,7 @@ def rebody(step: Step, **changes: tuple[object, ...]) -> None:
 
 
 def buffers(step: Step, name: str) -> Buffer:
-    return next(b for b in (*step.writes, *step.reads) if b.name == name)
+    return next(r.buffer for r in (*step.writes, *step.reads) if r.buffer.name == name)
 
 
 Mutation = Callable[[Program, Step, Step], object]
@@ -68,17 +68,25 @@ MUTATIONS: dict[str, Mutation] = {
     "step 0 (take, Pad): reads 'x' (pool), which nothing has written before":
         lambda p, a, b: p.parts[0].steps.pop(0),
     "reads 'x' (pool), which nothing has written before": lambda p, a, b: p.parts[0].steps.reverse(),
-    "writes buffer 'c0', which is a constant": lambda p, a, b: setattr(a, "writes", (*a.writes, buffers(a, "c0"))),
+    "writes buffer 'c0', which is a constant":
+        lambda p, a, b: setattr(a, "writes", (*a.writes, Region(buffers(a, "c0")))),
     "writes buffer 'window', which is a table":
-        lambda p, a, b: setattr(b, "writes", (*b.writes, buffers(b, "window"))),
-    "writes buffer 'x', which is an input": lambda p, a, b: setattr(a, "writes", (*a.writes, p.inputs[0].buffer)),
+        lambda p, a, b: setattr(b, "writes", (*b.writes, Region(buffers(b, "window")))),
+    "writes buffer 'x', which is an input":
+        lambda p, a, b: setattr(a, "writes", (*a.writes, Region(p.inputs[0].buffer))),
+    "uses bytes 4 to 16*n + 8 of 'x', which has 16*n bytes":
+        lambda p, a, b: setattr(a, "writes", (Region(buffers(a, "x"), 4, 20, symbol("n"), 16),)),
+    "uses bytes -4 to 4 of 'y.0', which has 16*n bytes":
+        lambda p, a, b: setattr(b, "writes", (Region(buffers(b, "y.0"), -4, 8),)),
+    "the extent 'q' in q is not known yet":
+        lambda p, a, b: setattr(b, "writes", (Region(buffers(b, "y.0"), symbol("q"), 8),)),
     "output 'y' is 'y.0' (output), which nothing has written before": lambda p, a, b: p.parts[0].steps.pop(1),
     "output 'y' lies in the pool": lambda p, a, b: setattr(p.outputs[0].buffer, "kind", POOL),
     "buffer 'y.0' is an output's, but no output carries it": lambda p, a, b: p.outputs.pop(0),
     "two outputs have the name 'late'": lambda p, a, b: setattr(p.outputs[0], "name", "late"),
     "input 'in put' lies in x pool 16*n bytes": lambda p, a, b: setattr(p.inputs[0].buffer, "kind", POOL),
     "the size of buffer 'x' is negative: -16*n - 1":
-        lambda p, a, b: setattr(a.writes[0], "size", -1 - 16 * symbol("n")),
+        lambda p, a, b: setattr(buffers(a, "x"), "size", -1 - 16 * symbol("n")),
     "the scratch is negative: -8": lambda p, a, b: setattr(a, "scratch", -8),
     "0 phases": lambda p, a, b: setattr(a, "phases", 0),
     "1 nodes of 2 operators": lambda p, a, b: setattr(a, "nodes", a.nodes[1:]),
@@ -92,7 +100,7 @@ MUTATIONS: dict[str, Mutation] = {
     "pool buffer 'x' is used by another segment, too":
         lambda p, a, b: p.parts.append(Segment([p.parts[0].steps.pop(1)])),
     "node 'if': host step: uses buffer 'x', which lies in the pool":
-        lambda p, a, b: setattr(p.host_steps[0], "captures", a.writes),
+        lambda p, a, b: setattr(p.host_steps[0], "captures", (buffers(a, "x"),)),
     "buffers for the node's inputs, captures and outputs": lambda p, a, b: setattr(p.host_steps[0], "inputs", ()),
     "host step: reads 'late' (host), which nothing has written before":
         lambda p, a, b: setattr(p.host_steps[0], "captures", p.host_steps[0].outputs),
@@ -139,7 +147,7 @@ def test_errors_name_the_node() -> None:
 def test_unknown_templates_are_given_an_accumulator_and_their_results_are_known_by_name() -> None:
     x, y, z = Buffer("x", "input", 64), Buffer("y", OUTPUT, 64), Buffer("z", HOST, 64)
     spec = KernelSpec("new", 8, words=("x", "y"), body=Body())
-    step = Step(spec, (Address(x), Address(z)), (x, z), (y,), ("a",), ("A",))
+    step = Step(spec, (Address(x), Address(z)), (Region(x), Region(z)), (Region(y),), ("a",), ("A",))
     empty = everything()
     program = Program("p", "avx2", empty.inputs, [], [Segment([step])], empty.metadata)
     program.inputs[0].buffer = x

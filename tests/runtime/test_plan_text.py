@@ -15,7 +15,7 @@ from jitopt.runtime.binding import SegmentPlan, plan_segment
 from jitopt.runtime.guard import GuardedMemory
 from jitopt.runtime.memory import HEAP, Memory
 from jitopt.runtime.steps import BARRIER, FLAGS, ONE_THREAD
-from jitopt.runtime.text import Bits, Place, PlanBuffer, PlanStep, PlanText, describe_plan, print_plan
+from jitopt.runtime.text import Bits, Place, PlanBuffer, PlanRegion, PlanStep, PlanText, describe_plan, print_plan
 from jitopt.runtime.text_parser import parse_plan
 from jitopt.runtime.verifier import verify_plan
 from tests.golden.small import levels
@@ -122,9 +122,15 @@ MUTATIONS: dict[str, Callable[[PlanText], PlanText]] = {
     "node 'pool': step 1 (k1): buffer 'relu' is used, but lives from step 0 to 0":
         lambda p: move(p, "relu", live=(0, 0)),
     "step 0 (k0): buffer 'relu' is read, but nothing has written it before":
-        lambda p: change(p, 0, reads=("relu", "image", "c0", "c1")),
+        lambda p: change(p, 0, reads=regions("relu", "image", "c0", "c1")),
     "step 0 (k0): buffer 'c0' is written, it is of kind constant":
-        lambda p: change(p, 0, writes=("relu", "c0")),
+        lambda p: change(p, 0, writes=regions("relu", "c0")),
+    "step 1 (k1): buffer 'relu' is read, but nothing has written it before":
+        lambda p: change(p, 0, writes=(PlanRegion("relu", 0, 64), PlanRegion("relu", 128, 12160))),
+    "step 1 (k1): bytes [12284, 12292) of 'relu' are used, it has 12288":
+        lambda p: change(p, 1, reads=(PlanRegion("relu", 4, 8, 3, 6140),)),
+    "step 1 (k1): word 'x0_at' is byte 0 of 'relu', which the step does not say it uses":
+        lambda p: change(p, 1, reads=(PlanRegion("relu", 64, 12224),)),
     "step 1 (k1): word 'x0_at' addresses 'gelu', which the step does not say it uses":
         lambda p: word(p, 1, "x0_at", Place("gelu", 0)),
     "step 1 (k1): word 'x0_at' is byte 12289 of 'relu', which has 12288 bytes":
@@ -138,6 +144,10 @@ MUTATIONS: dict[str, Callable[[PlanText], PlanText]] = {
     "node 'pool': step 1 (k1): no barrier stands between it and step 0":
         lambda p: without(p, BARRIER, 1),
 }  # fmt: skip
+
+
+def regions(*names: str) -> tuple[PlanRegion, ...]:
+    return tuple(map(PlanRegion, names))
 
 
 def plan_offset(plan: PlanText, name: str) -> int:
@@ -162,7 +172,7 @@ def test_reused_bytes_need_a_barrier() -> None:
     """Two steps that share no buffer, but bytes that their buffers lie in one after the other; or a buffer outside."""
 
     def step(flags: int, writes: str) -> PlanStep:
-        return PlanStep("k0", 0, flags, ("a",), (0, 0), (), (writes,), ())
+        return PlanStep("k0", 0, flags, ("a",), (0, 0), (), (PlanRegion(writes),), ())
 
     early, late = PlanBuffer("early", "pool", 100, 0, (0, 0)), PlanBuffer("late", "pool", 64, 64, (1, 1))
     plan = PlanText("p", 0, (), 2, 128, 128, (early, late), (step(0, "early"), step(BARRIER, "late")))
@@ -173,6 +183,24 @@ def test_reused_bytes_need_a_barrier() -> None:
     outside = replace(plan, buffers=(PlanBuffer("y", "output", 8),), steps=(step(0, "y"), step(0, "y")))
     with pytest.raises(CompileError, match="no barrier stands between it and step 0: both touch 'y'"):
         verify_plan(outside)
+
+
+def test_parts_of_a_buffer_that_are_apart_need_no_barrier() -> None:
+    """Two steps that write every other 16 bytes, in the pool and outside; the third reads what both wrote."""
+
+    def step(flags: int, *writes: PlanRegion, reads: tuple[PlanRegion, ...] = ()) -> PlanStep:
+        return PlanStep("k0", 0, flags, ("a",), (0, 0), reads, writes, ())
+
+    even, odd = PlanRegion("x", 0, 16, 4, 32), PlanRegion("x", 16, 16, 4, 32)
+    for x in (PlanBuffer("x", "pool", 128, 0, (0, 2)), PlanBuffer("x", "output", 128)):
+        steps = (step(0, even), step(0, odd), step(BARRIER, reads=regions("x")))
+        plan = PlanText("p", 0, (), 2, 128, 128, (x,), steps)
+        verify_plan(plan)
+        assert parse_plan(print_plan(plan)) == plan
+        with pytest.raises(CompileError, match="no barrier stands between it and step 0: both touch 'x'"):
+            verify_plan(without(plan, BARRIER, 2))
+        with pytest.raises(CompileError, match="no barrier stands between it and step 0: both touch 'x'"):
+            verify_plan(change(plan, 1, writes=(replace(odd, offset=15, size=17),)))
 
 
 def test_flags_are_those_of_the_table() -> None:
@@ -195,6 +223,8 @@ STEP = HEAD + "step 0 k0 nodes (@a) { "
         (HEAD + "step 1 k0", "line 4, column 8: expected step 0, found 1"),
         (HEAD + "step 0 k0 flags (fast)", "line 4, column 20: unknown flag 'fast', it is one of barrier, one_thread"),
         (STEP + "reads (%y)", "line 4, column 33: buffer 'y' is not defined before its use"),
+        (STEP + "reads (%x[4])", "line 4, column 36: expected two or four dims of a region, found 1"),
+        (STEP + "reads (%x[4 8])", "line 4, column 38: expected ',', found '8'"),
         (STEP + "reads () writes () words (x = %y)", "line 4, column 56: buffer 'y' is not defined before its use"),
         (STEP + "reads () writes () words (x = 1.5)", "line 4, column 56: expected an integer, found '1.5'"),
         (STEP + "reads () words ()", "line 4, column 35: expected 'writes', found 'words'"),
