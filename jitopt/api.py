@@ -17,7 +17,7 @@ from jitopt.ir.clone import clone
 from jitopt.ir.graph import Graph
 from jitopt.ir.verifier import verify as verify_graph
 from jitopt.lower.groups import GROUPINGS
-from jitopt.model import FUSION, ModelOptions, compile_model, select_outputs
+from jitopt.model import FUSION, CompiledModel, ModelOptions, compile_model, select_outputs
 from jitopt.ops import find
 from jitopt.passes.optimize import GELUS, PRECISIONS, OptimizeReport
 from jitopt.passes.optimize import optimize as optimize_graph
@@ -25,6 +25,7 @@ from jitopt.passes.pipelines import PASSES
 from jitopt.runtime.driver import driver
 from jitopt.runtime.executor import Executor
 from jitopt.session import Session
+from jitopt.settle import Maker, settle
 
 MEMORY_SHARE = 0.8
 
@@ -66,7 +67,8 @@ def compile(
     shapes       input shapes to bind before the first run: mappings from input name to extents, or one mapping
     outputs      names of the tensors to return, intermediate ones too; None or []: the model's outputs
     feeds        sample inputs; their shapes are bound, too
-    verify       check default precision against exact on sample feeds at first compile
+    verify       hold "default" and "fast" against exact answers at first compile, on `feeds` or on generated ones, and
+                 lower the model again with fewer rewrites where they differ; `explain()` gives the verdict
     max_memory   bytes that constants and pools may take; default: 80 % of what the process may use
     target       "avx512", "avx2", "x86-64-v2"; default: the best this CPU runs
     cache        keep compiled kernels on disk
@@ -84,16 +86,32 @@ def compile(
         if outputs:
             select_outputs(graph, [outputs] if isinstance(outputs, str) else outputs)
         driver(disk)
-        compiled = compile_model(clone(graph), options, cache=disk, progress=progress)
-        executor = Executor(
-            compiled.program, compiled.addresses(), num_threads or cpu_allowance().count,
-            flush_denormals=precision != "exact", max_memory=options.max_memory,
-        )  # fmt: skip
-        session = Session(compiled, executor, graph, disk)
-        for given in (shapes,) if isinstance(shapes, Mapping) else shapes:
-            session.bind(given)
-        if feeds is not None:
-            session.bind_feeds(feeds)
+        bound = (shapes,) if isinstance(shapes, Mapping) else tuple(shapes)
+
+        def build(options: ModelOptions) -> CompiledModel:
+            return compile_model(clone(graph), options, cache=disk, progress=progress)
+
+        def executor(compiled: CompiledModel) -> Executor:
+            return Executor(
+                compiled.program, compiled.addresses(), num_threads or cpu_allowance().count,
+                flush_denormals=precision != "exact", max_memory=options.max_memory,
+            )  # fmt: skip
+
+        def start(compiled: CompiledModel) -> Session:
+            session = Session(compiled, executor(compiled), graph, disk)
+            for given in bound:
+                session.bind(given)
+            if feeds is not None:
+                session.bind_feeds(feeds)
+            return session
+
+        compiled = build(options)
+        session = start(compiled)
+        if verify:
+            first = next(iter(bound), None)
+            settled = settle(compiled, graph, Maker(build, executor), feeds=feeds, shapes=first, cache=disk)
+            if settled is not compiled:
+                session = start(settled)
     except JitoptError as error:
         raise error.at(model=name) from error.__cause__
     except MemoryError as error:

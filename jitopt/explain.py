@@ -100,6 +100,7 @@ class Explanation:
         groups                           in the order they run: kernel key, template, members, operators, constants
         host_steps                       node, operator and why it has no kernel
         passes                           those that changed something: name, round, changes, seconds
+        verdict                          what the check against exact answers found: `jitopt.verdict.Verdict` as data
         compile_seconds                  by kernel key; seconds: by stage of this compile
         """
         report, program = self.model.report, self.model.program
@@ -136,6 +137,7 @@ class Explanation:
                 for r in report.records
                 if r.changes
             ],
+            "verdict": self.model.verdict.as_dict(),
             "compile_seconds": {
                 self.model.kernels[s].key: self.model.kernels[s].seconds for s in program.specs
             },
@@ -149,6 +151,7 @@ class Explanation:
             f"{d['original_ops']} operators became {d['optimized_ops']} steps ({d['reduction']:.0%} fewer): "
             f"{d['kernels_run']} kernels and {d['reorders_run']} reorders a run, {d['kernels_compiled']} compiled, "
             f"{len(d['host_steps'])} host steps",
+            *self.model.verdict.lines(),
             "",
             "passes",
         ]

@@ -26,6 +26,7 @@ from jitopt.ops.registry import find
 from jitopt.passes.base import remove_dead
 from jitopt.passes.infer import infer
 from jitopt.passes.optimize import OptimizeReport, optimize
+from jitopt.verdict import OFF, Verdict
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class ModelOptions:
 
 @dataclass(eq=False)
 class CompiledModel:
-    """A lowered model with its kernels loaded; `graph` is what it was lowered from."""
+    """A lowered model with its kernels loaded; `graph` is what it was lowered from, `verdict` whether it is right."""
 
     graph: Graph
     program: Program
@@ -52,6 +53,7 @@ class CompiledModel:
     library: KernelLibrary
     seconds: dict[str, float] = field(default_factory=dict)
     original_types: dict[str, int] = field(default_factory=dict)
+    verdict: Verdict = field(default_factory=lambda: Verdict(OFF))
 
     def addresses(self) -> dict[KernelSpec, int]:
         """Address of every spec's code."""

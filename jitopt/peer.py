@@ -10,6 +10,7 @@ from typing import Any
 
 from jitopt.api import load_graph
 from jitopt.errors import JitoptError
+from jitopt.evidence import interpret
 from jitopt.ir.graph import Graph
 
 logger = logging.getLogger("jitopt")
@@ -68,15 +69,3 @@ def runtime_answers(session: Any, feeds: Mapping[str, Any]) -> list[Any]:
         return list(session.run(None, dict(feeds)))
     except Exception as error:
         raise JitoptError(f"ONNX Runtime does not run the model: {error}") from error
-
-
-def interpret(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
-    """All outputs of the graph in order, by the operators' NumPy references."""
-    from jitopt.ir.clone import clone
-    from jitopt.ir.interpreter import Interpreter
-    from jitopt.ops import find
-    from jitopt.passes.infer import infer
-
-    graph = clone(graph)
-    infer(graph)
-    return list(Interpreter(graph, find).run(feeds).values())

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from jitopt import samples
 from jitopt.cli.common import extents
 from jitopt.cli.main import UsageError
+from jitopt.errors import FeedError
 from jitopt.ir.dtypes import dtype_of
+from jitopt.samples import FREE_EXTENT
 from jitopt.session import NodeArg
 
 Array = np.ndarray[Any, Any]
-UNKNOWN_EXTENT = 64  # for a free extent of any axis but the first, which gets 1
 _NAMES = {"float": "float32", "double": "float64"}
 
 
@@ -28,7 +30,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--shape", action="append", default=[], metavar="NAME=1,3,224,224", type=_pair, dest="shapes",
-        help=f"the shape of a made-up input (default: free extents are 1 on axis 0, {UNKNOWN_EXTENT} elsewhere)",
+        help=f"the shape of a made-up input (default: free extents are 1 on axis 0, {FREE_EXTENT} elsewhere)",
     )  # fmt: skip
     group.add_argument("--seed", type=int, default=0, help="of the made-up values")
 
@@ -58,30 +60,28 @@ def make_feeds(
 
 
 def made_up(port: NodeArg, shape: Sequence[int] | None, bound: dict[str, int], rng: np.random.Generator) -> Array:
-    """Values for an input: floats of deviation 1, ones for everything else (a legal index, mask or length).
+    """Values for an input, as `jitopt.samples.made_up` gives them.
 
     Free extents are what `bound` says, and what they become is entered there. Raises UsageError for an input that is
     no tensor, or of unknown rank.
     """
     name = port.type.removeprefix("tensor(").removesuffix(")")
-    if port.type == name or name == "string":
+    if port.type == name:
         raise UsageError(f"values for input {port.name!r} of type {port.type} cannot be made up")
     if shape is None:
         if port.shape is None:
             raise UsageError(f"the rank of input {port.name!r} is not known: give --shape {port.name}=...")
         shape = [_extent(dim, axis, bound) for axis, dim in enumerate(port.shape)]
-    dtype = dtype_of(_NAMES.get(name, name)).numpy
-    if dtype is None:
-        raise UsageError(f"NumPy has no {name} for input {port.name!r}")
-    if dtype.kind == "f":
-        return rng.standard_normal(tuple(shape), np.float32).astype(dtype)
-    return np.ones(tuple(shape), dtype)
+    try:
+        return samples.made_up(dtype_of(_NAMES.get(name, name)), shape, rng)
+    except FeedError as error:
+        raise UsageError(f"input {port.name!r}: {error.message}") from None
 
 
 def _extent(dim: int | str | None, axis: int, bound: dict[str, int]) -> int:
     if isinstance(dim, int):
         return dim
-    fallback = UNKNOWN_EXTENT if axis else 1
+    fallback = FREE_EXTENT if axis else 1
     return fallback if dim is None else bound.setdefault(dim, fallback)
 
 

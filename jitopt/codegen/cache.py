@@ -37,6 +37,7 @@ _README = """Compiled kernels and models of jitopt. `jitopt cache clear` empties
 kernels/*.py    the source of every kernel, as Numba compiled it
 kernels/*.bin   its object code for one CPU
 drivers/*.bin   the object code that runs a model's kernels one after another
+verdicts/*.bin  whether a model's answers were found right, and what it does without
 """
 
 Buffer = bytes | bytearray | memoryview

@@ -6,7 +6,7 @@ import ast
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -44,6 +44,22 @@ def toolchain_digest() -> str:
     codegen = resources.files("jitopt.codegen")
     parts = [codegen.joinpath(name).read_bytes() for name in ("emitter.py", "worker.py")]
     return digest([*parts, _numba_version(), llvmlite.__version__.encode()])
+
+
+@functools.cache
+def package_digest() -> str:
+    """Digest of every source file of jitopt and its kernel library: of what may change what a model becomes."""
+    return digest([part for name in ("jitopt", LIBRARY) for part in _sources(resources.files(name), name)])
+
+
+def _sources(folder: Traversable, name: str) -> Iterator[bytes]:
+    """Names and contents of the sources in a folder and those within it, in a fixed order."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        inner = f"{name}/{entry.name}"
+        if entry.is_dir():
+            yield from _sources(entry, inner)
+        elif entry.name.endswith(".py"):
+            yield from (inner.encode(), entry.read_bytes())
 
 
 def _numba_version() -> bytes:

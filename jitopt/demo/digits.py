@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 import jitopt
 from jitopt.api import load_graph
+from jitopt.evidence import interpret
 from jitopt.ir.graph import Graph
-from jitopt.peer import interpret
 from jitopt.verify import compare_all
 
 SHOWN, GROUPS = 5, 3

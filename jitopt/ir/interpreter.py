@@ -22,12 +22,18 @@ _ended: ContextVar[Callable[[], bool] | None] = ContextVar("ended", default=None
 
 @contextmanager
 def ending_when(ended: Callable[[], bool]) -> Iterator[None]:
-    """Within this context a loop raises RunCancelled before the turn in which `ended()` has become true."""
+    """Within this context a graph raises RunCancelled before the node, a loop before the turn, at which `ended()`."""
     token = _ended.set(ended)
     try:
         yield
     finally:
         _ended.reset(token)
+
+
+def _check_ended() -> None:
+    ended = _ended.get()
+    if ended is not None and ended():
+        raise RunCancelled("the run was ended by its options")
 
 
 class Step:
@@ -76,9 +82,7 @@ class Interpreter:
 
     # subgraphs --------------------------------------------------------------------------------------------------
     def _subgraph(self, graph: Graph, inputs: Sequence[Any], captures: Sequence[Any] = ()) -> list[Any]:
-        ended = _ended.get()
-        if ended is not None and ended():
-            raise RunCancelled("the run was ended by its options")
+        _check_ended()
         state: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
         state.update(zip(graph.captures, captures, strict=True))
         self._execute(graph, state, graph.outputs)
@@ -86,6 +90,7 @@ class Interpreter:
 
     def _execute(self, graph: Graph, state: dict[Value, Any], wanted: Iterable[Value]) -> None:
         for step in self._plan(graph, wanted):
+            _check_ended()
             self._step(step, state)
 
     def _plan(self, graph: Graph, wanted: Iterable[Value]) -> list[Step]:

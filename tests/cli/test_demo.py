@@ -12,7 +12,7 @@ from jitopt.cli.pictures import bar, draw_digits
 from jitopt.demo import digits as digits_part
 from jitopt.demo import resnet
 from jitopt.demo import waterfall as waterfall_part
-from jitopt.peer import interpret
+from jitopt.evidence import interpret
 
 from .conftest import Command
 

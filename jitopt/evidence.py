@@ -1,0 +1,210 @@
+"""Feeds with their exact answers, against which a compiled model is held.
+
+Exact answers come from the NumPy interpreter on the graph as it was read: it shares no code generation with what it
+checks, and nothing has to be compiled for it. Only approximations that were asked for (GELU's) are made in it as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitopt.errors import JitoptError, RunCancelled
+from jitopt.ir.clone import clone
+from jitopt.ir.graph import Graph, Node, Value
+from jitopt.ir.interpreter import Interpreter, ending_when
+from jitopt.ops import find
+from jitopt.passes.infer import infer
+from jitopt.passes.optimize import optimize
+from jitopt.passes.pipelines import PASSES
+from jitopt.samples import Extents, Feeds, attempts, shuffled
+from jitopt.verdict import Attempt
+from jitopt.verify import Comparison, compare
+
+Array = np.ndarray[Any, Any]
+SECONDS = 30.0  # the interpreter may take for one check
+PROVING = 10.0  # tolerances by which the answers to two feeds must differ
+LEAST = 1e-2  # an output that stays below it proves nothing
+GENERATED = "generated feeds"
+Limit = Callable[[Extents], None]
+_MOVERS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+class NoEvidence(Exception):
+    """There are no feeds with exact answers; the message says why."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Cases of feeds and exact answers, with what they prove.
+
+    `outputs` are the outputs' names, `before` for each the function that leads back to before a last Softmax or
+    Sigmoid. `idle` are the outputs whose exact answers hardly vary: less than PROVING tolerances from one feed to
+    another, or below LEAST.
+    """
+
+    origin: str
+    outputs: tuple[str, ...]
+    before: tuple[Callable[[Array], Array] | None, ...]
+    cases: tuple[tuple[Feeds, list[Any]], ...]
+    idle: tuple[str, ...]
+
+    @property
+    def proves(self) -> bool:
+        """At least one output varies."""
+        return len(self.idle) < len(self.outputs)
+
+    def hold(self, run: Callable[[Feeds], Sequence[Any]], without: tuple[str, ...]) -> Attempt:
+        """Compare what `run` answers on every case, before a last Softmax or Sigmoid as well."""
+        worst = Comparison(True, 0.0, 0.0, 0.0)
+        for feeds, expected in self.cases:
+            for name, before, ours, exact in zip(self.outputs, self.before, run(feeds), expected, strict=True):
+                for found in _comparisons(ours, exact, before):
+                    if not found:
+                        return Attempt(without, False, _finite(found.tolerances), f"{name!r}: {found.reason}")
+                    worst = max(worst, found, key=lambda c: c.tolerances)
+        return Attempt(without, True, worst.tolerances)
+
+
+def interpret(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
+    """All outputs of the graph in order, by the operators' NumPy references."""
+    graph = clone(graph)
+    infer(graph)
+    return list(Interpreter(graph, find).run(feeds).values())
+
+
+def exact_graph(source: Graph, *, precision: str, gelu: str, disable: Sequence[str]) -> Graph:
+    """The graph as it was read, typed, with no rewrite but approximations that were asked for."""
+    graph = clone(source)
+    infer(graph)
+    if gelu != "exact" or precision == "fast":
+        left_out = {name for name, p in PASSES.items() if p.exactness == "bounded"} - {"recognise-gelu"}
+        left_out |= {name for name in disable if name in PASSES}
+        optimize(graph, precision=precision, gelu=gelu, disable=left_out)
+    return graph
+
+
+def gather(
+    graph: Graph, feeds: Feeds | None, shapes: Mapping[str, Sequence[int]] | None, limit: Limit
+) -> Evidence:  # fmt: skip
+    """Evidence for a typed graph: from the caller's `feeds`, as arrays, else from two generated ones of `shapes`.
+
+    The caller's are proven to matter by the same values in another order. `limit` raises NoEvidence or JitoptError for
+    extents that would need too much memory. Raises NoEvidence where the interpreter takes longer than SECONDS, lacks
+    memory, or refuses the feeds.
+    """
+    if any((op := find(n.op)) is not None and op.nondeterministic for n in graph):
+        raise NoEvidence("its results are random")
+    end = time.monotonic() + SECONDS
+    try:
+        with ending_when(lambda: time.monotonic() > end):
+            interpreter = Interpreter(graph, find)
+            if feeds is None:
+                return _generated(graph, interpreter, shapes, limit)
+            limit({name: feed.shape for name, feed in feeds.items() if isinstance(feed, np.ndarray)})
+            answers = _answers(interpreter, feeds)
+            rng = np.random.default_rng(0)
+            other = _answers(interpreter, {name: shuffled(feed, rng) for name, feed in feeds.items()})
+            return _evidence(graph, "the caller's feeds", [(feeds, answers)], other)
+    except RunCancelled:
+        raise NoEvidence(f"exact answers in NumPy take more than {SECONDS:.0f} s") from None
+    except MemoryError:
+        raise NoEvidence("there is not enough memory for exact answers in NumPy") from None
+    except JitoptError as error:
+        raise NoEvidence(f"no feed could be made: {error}" if feeds is None else f"NumPy refuses: {error}") from error
+
+
+def _generated(
+    graph: Graph, interpreter: Interpreter, shapes: Mapping[str, Sequence[int]] | None, limit: Limit
+) -> Evidence:  # fmt: skip
+    refusal: JitoptError | None = None
+    for extents, feeds_of in attempts(graph, shapes):
+        try:
+            limit(extents)
+            cases = [(feeds, _answers(interpreter, feeds)) for feeds in map(feeds_of, (0, 1))]
+        except RunCancelled:
+            raise
+        except JitoptError as error:
+            refusal = refusal or error
+            continue
+        return _evidence(graph, GENERATED, cases, cases[1][1])
+    assert refusal is not None
+    raise refusal
+
+
+def _answers(interpreter: Interpreter, feeds: Feeds) -> list[Any]:
+    return list(interpreter.run(feeds).values())
+
+
+def _evidence(graph: Graph, origin: str, cases: Sequence[tuple[Feeds, list[Any]]], other: Sequence[Any]) -> Evidence:
+    names = tuple(dict.fromkeys(v.name for v in graph.outputs))
+    before = tuple(_before(value) for value in dict.fromkeys(graph.outputs))
+    idle = [name for name, back, a, b in zip(names, before, cases[0][1], other, strict=True) if not _varies(a, b, back)]
+    return Evidence(origin, names, before, tuple(cases), tuple(idle))
+
+
+def _varies(one: Any, two: Any, before: Callable[[Array], Array] | None) -> bool:
+    """Whether exact answers to two feeds differ by enough, in some array large enough to be seen."""
+    arrays, others = list(_arrays(one)), list(_arrays(two))
+    if len(arrays) != len(others):
+        return True
+    if before is not None:
+        arrays, others = [before(a) for a in arrays], [before(a) for a in others]
+    return any(_seen(a) and compare(b, a).tolerances >= PROVING for a, b in zip(arrays, others, strict=True))
+
+
+def _seen(array: Array) -> bool:
+    return array.dtype.kind not in "fc" or bool(np.any(np.abs(array) >= LEAST))
+
+
+def _comparisons(ours: Any, exact: Any, before: Callable[[Array], Array] | None) -> Iterator[Comparison]:
+    actual, expected = list(_arrays(ours)), list(_arrays(exact))
+    if len(actual) != len(expected):
+        yield Comparison(False, float("inf"), 0.0, 0.0, f"{len(actual)} tensors, expected {len(expected)}")
+        return
+    for a, b in zip(actual, expected, strict=True):
+        yield compare(a, b)
+        if before is not None and a.shape == b.shape:
+            yield compare(before(a), before(b))
+
+
+def _arrays(answer: Any) -> Iterator[Array]:
+    """The tensors of an output: one, those of a sequence, or none of an absent optional."""
+    if isinstance(answer, list):
+        for item in answer:
+            yield from _arrays(item)
+    elif answer is not None:
+        yield np.asarray(answer)
+
+
+# before a last Softmax or Sigmoid -----------------------------------------------------------------------------------
+def _before(value: Value) -> Callable[[Array], Array] | None:
+    """How to go back from an output to the input of the Softmax or Sigmoid it comes from, if it does."""
+    node: Node | None = value.producer
+    while node is not None and node.op in _MOVERS and node.input(0) is not None:
+        node = node.arg(0).producer
+    return None if node is None else _BACK.get(node.op)
+
+
+def _log(p: Array) -> Array:
+    """log p = x - log sum exp x of a Softmax: its input, moved by one number a row. From 1e-30 on, above denormals."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.log(np.maximum(p, 1e-30)))
+
+
+def _logit(p: Array) -> Array:
+    """log(p / (1 - p)), the input of a Sigmoid, as far as p's own rounding leaves it: up to p = 0.98."""
+    with np.errstate(all="ignore"):
+        p = np.clip(p, 1e-30, 0.98)
+        return np.asarray(np.log(p / (1 - p)))
+
+
+_BACK: Mapping[str, Callable[[Array], Array]] = {"Softmax": _log, "Sigmoid": _logit}
+
+
+def _finite(number: float) -> float | None:
+    return number if np.isfinite(number) else None

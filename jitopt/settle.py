@@ -1,0 +1,199 @@
+"""The check behind default precision: a model whose answers are off is lowered again with fewer rewrites.
+
+The first compile of a model holds it against exact answers, on the caller's feeds or on generated ones, if a rewrite
+that may move results took part. What was found is kept on disk; later compiles of the same model start from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jitopt.codegen.cache import Cache
+from jitopt.codegen.keys import digest
+from jitopt.errors import JitoptError, ShapeError
+from jitopt.evidence import GENERATED, Evidence, Limit, NoEvidence, exact_graph, gather
+from jitopt.explain import memory_of
+from jitopt.ir.graph import Graph
+from jitopt.ir.types import TensorType
+from jitopt.model import REWRITES, CompiledModel, ModelOptions
+from jitopt.passes.pipelines import PASSES
+from jitopt.runtime.executor import Executor
+from jitopt.runtime.feeds import read_feeds
+from jitopt.samples import Extents, Feeds
+from jitopt.verdict import (
+    RIGHT,
+    UNCHECKED,
+    UNNEEDED,
+    UNPROVEN,
+    WRONG,
+    Attempt,
+    Verdict,
+    load_verdict,
+    store_verdict,
+    verdict_key,
+)
+
+logger = logging.getLogger("jitopt")
+MOST_FEEDS = 32  # digests a verdict remembers
+
+
+@dataclass(frozen=True)
+class Maker:
+    """How a model is compiled under given options, and an executor made for it."""
+
+    model: Callable[[ModelOptions], CompiledModel]
+    executor: Callable[[CompiledModel], Executor]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step back: `disable` gains these names. A template's name stands for the kernels of that template."""
+
+    name: str
+    disable: tuple[str, ...]
+
+    def took_part(self, model: CompiledModel) -> bool:
+        """Whether any of its rewrites changed the model in more than form: bit-exact passes do not count."""
+        passes = {r.name for r in model.report.records if r.changes and PASSES[r.name].exactness != "bit-exact"}
+        return not (passes | {spec.template for spec in model.program.specs}).isdisjoint(self.disable)
+
+
+# Rewrites that may move results, in the order they are given up. Constant folding is none of them: it computes what the
+# interpreter would. Approximations are asked for, and exact answers have them, too.
+STAGES = (
+    Stage("Winograd", ("winograd",)),
+    Stage("folding", REWRITES["folding"]),
+    Stage(
+        "recognised patterns",
+        (
+            "recognise-activations", "recognise-gelu", "recognise-layernorm", "recognise-softmax",
+            "replace-operators-bounded",
+        ),
+    ),
+)  # fmt: skip
+
+
+def settle(
+    model: CompiledModel, source: Graph, make: Maker, *, feeds: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None, cache: Cache | None = None,
+) -> CompiledModel:  # fmt: skip
+    """`model`, or what is made of its options less the fewest rewrites with which it answers right; its verdict is set.
+
+    `source` is the graph as it was read, `feeds` the caller's, `shapes` those that generated feeds should have. Raises
+    what compiling raises, FeedError or ShapeError for wrong `feeds`.
+    """
+    options = model.options
+    if not any(stage.took_part(model) for stage in STAGES):
+        model.verdict = Verdict(UNNEEDED)
+        return model
+    given = None if feeds is None else _by_name(model, feeds)
+    mark = GENERATED if given is None else _digest(given)
+    key = verdict_key(source, options)
+    known = load_verdict(cache, key)
+    if known is not None and known.without:
+        model = make.model(_less(options, known.without))
+    if known is not None and (given is None or mark in known.feeds or known.status == WRONG):
+        model.verdict = known
+        return model
+    try:
+        graph = exact_graph(source, precision=options.precision, gelu=options.gelu, disable=options.disable)
+        evidence = gather(graph, given, shapes, _limit(model, make.executor(model)))
+        if evidence.proves:
+            model, attempts = _retreat(model, make, evidence, known, options)
+            found = Verdict(RIGHT if attempts[-1].ok else WRONG, attempts=attempts)
+        else:
+            found = Verdict(UNPROVEN)
+        found = replace(found, evidence=evidence.origin, idle=evidence.idle)
+    except NoEvidence as reason:
+        found = Verdict(UNCHECKED, str(reason))
+    if known is not None and not found.attempts and known.attempts:
+        found = known  # what proves nothing takes nothing from a check that did
+    model.verdict = replace(found, feeds=(*(known.feeds if known is not None else ()), mark)[-MOST_FEEDS:])
+    _log(source.name, model.verdict)
+    store_verdict(cache, key, model.verdict)
+    return model
+
+
+def _retreat(
+    model: CompiledModel, make: Maker, evidence: Evidence, known: Verdict | None, options: ModelOptions
+) -> tuple[CompiledModel, tuple[Attempt, ...]]:
+    """Give up stage after stage that took part until the answers are right or nothing is left to give up.
+
+    `options` are those asked for; the model is already without what is `known` to be needed.
+    """
+    without = known.without if known is not None else ()
+    attempts = [a for a in known.attempts if not a.ok] if known is not None else []
+    while True:
+        attempts.append(evidence.hold(_runner(model, make.executor(model)), without))
+        stage = next((s for s in STAGES if s.name not in without and s.took_part(model)), None)
+        if attempts[-1].ok or stage is None:
+            return model, tuple(attempts)
+        without = (*without, stage.name)
+        model = make.model(_less(options, without))
+
+
+def _runner(model: CompiledModel, executor: Executor) -> Callable[[Feeds], list[Any]]:
+    """Runs the model in memory of its own, which is free afterwards: a session's is for its user's shapes."""
+    program = model.program
+
+    def run(feeds: Feeds) -> list[Any]:
+        try:
+            return executor.run(read_feeds(program.inputs, feeds, program.name), program.outputs)
+        except JitoptError as error:
+            raise NoEvidence(f"it does not run on the feeds that NumPy takes: {error}") from error
+
+    return run
+
+
+def _limit(model: CompiledModel, executor: Executor) -> Limit:
+    """Refuses extents of inputs with which the interpreter, which shares no memory, may need more than allowed."""
+    ports, most = model.program.inputs, model.options.max_memory
+
+    def check(extents: Extents) -> None:
+        needed = sum(
+            math.prod(extents[p.name]) * p.type.dtype.itemsize
+            for p in ports if isinstance(p.type, TensorType) and p.name in extents
+        )  # fmt: skip
+        try:
+            executor.bind([extents.get(port.name) for port in ports])
+            memory = memory_of(model, executor.plans(None))
+            needed += memory.unshared_bytes + memory.weight_bytes
+        except ShapeError:
+            pass  # some extents are known in a run only
+        if most is not None and needed > most:
+            raise NoEvidence(f"exact answers need up to {needed:,} bytes, more than the limit of {most:,}")
+
+    return check
+
+
+def _less(options: ModelOptions, without: Sequence[str]) -> ModelOptions:
+    """The options without these stages."""
+    names = [name for stage in STAGES if stage.name in without for name in stage.disable]
+    return replace(options, disable=tuple(dict.fromkeys((*options.disable, *names))))
+
+
+def _by_name(model: CompiledModel, feeds: Mapping[str, Any]) -> Feeds:
+    ports = model.program.inputs
+    arrays = read_feeds(ports, feeds, model.program.name)
+    return {port.name: array for port, array in zip(ports, arrays, strict=True)}
+
+
+def _digest(feeds: Feeds) -> str:
+    parts: list[bytes] = []
+    for name, feed in feeds.items():
+        for item in feed if isinstance(feed, list) else [feed]:
+            array = np.asarray(item)
+            content = repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes()
+            parts += [name.encode(), str((array.dtype, array.shape)).encode(), content]
+    return digest(parts)
+
+
+def _log(name: str, verdict: Verdict) -> None:
+    level = logging.WARNING if verdict.without or verdict.status == WRONG else logging.INFO
+    logger.log(level, "model '%s': %s", name, "\n".join(verdict.lines()))

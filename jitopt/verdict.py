@@ -1,0 +1,122 @@
+"""What the check behind default precision found, as data: for `explain()`, and kept on disk beside the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jitopt.codegen.cache import Cache
+from jitopt.codegen.keys import digest, package_digest, toolchain_digest
+from jitopt.ir.graph import Graph
+from jitopt.ir.text import print_graph
+
+KIND = "verdicts"  # of cache entries: a header each, no sections
+OFF, UNNEEDED, UNCHECKED, UNPROVEN, RIGHT, WRONG = "off", "unneeded", "unchecked", "unproven", "right", "wrong"
+MEANINGS = {
+    OFF: "not checked",
+    UNNEEDED: "nothing to check: no rewrite moves a result",
+    UNCHECKED: "could not be checked",
+    UNPROVEN: "refused as a check: the exact answers do not vary",
+    RIGHT: "within tolerance of exact answers",
+    WRONG: "NOT within tolerance of exact answers, even without the rewrites",
+}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One lowering held against exact answers.
+
+    `without` are the stages it did without, `tolerances` the largest error counted in tolerances; None where shapes,
+    dtypes, integers or special values differ. `reason` says what is wrong where it is not `ok`.
+    """
+
+    without: tuple[str, ...]
+    ok: bool
+    tolerances: float | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        how = f"without {' and '.join(self.without)}" if self.without else "as asked"
+        return f"{how}: {self.size if self.ok else self.reason}"
+
+    @property
+    def size(self) -> str:
+        """The error in words."""
+        return f"largest error {self.tolerances:.2g} tolerances"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a model's answers are right, and what it had to do without for that.
+
+    status    one of MEANINGS                           reason    why there was no check
+    feeds     digests of the feeds it was checked on    evidence  what these feeds were
+    attempts  in the order they were made; the last one is the model in use
+    idle      outputs that hardly vary on these feeds, about which they prove nothing
+    """
+
+    status: str
+    reason: str = ""
+    feeds: tuple[str, ...] = ()
+    evidence: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    idle: tuple[str, ...] = ()
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Stages the model in use does without."""
+        return self.attempts[-1].without if self.attempts else ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, as JSON takes it."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Verdict:
+        """The verdict `as_dict` gave, after a way through JSON. Raises ValueError for anything else."""
+        try:
+            attempts = tuple(Attempt(**{**a, "without": tuple(a["without"])}) for a in data["attempts"])
+            lists = {name: tuple(data[name]) for name in ("feeds", "idle")}
+            found = cls(**{**data, **lists, "attempts": attempts})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no verdict: {error!r}") from error
+        if found.status not in MEANINGS:
+            raise ValueError(f"no verdict: status {found.status!r}")
+        return found
+
+    def lines(self) -> list[str]:
+        """For people: the outcome, then what was tried where that is more than one lowering."""
+        details = [self.reason, self.evidence]
+        if self.status == RIGHT:
+            details.insert(0, self.attempts[-1].size)
+        shown = "; ".join(filter(None, details))
+        lines = [f"answers: {MEANINGS[self.status]}" + (f" ({shown})" if shown else "")]
+        if len(self.attempts) > 1:
+            lines += [f"  {attempt}" for attempt in self.attempts]
+        if self.idle and self.status != UNPROVEN:
+            lines.append(f"  these feeds prove nothing about {', '.join(self.idle)}, which hardly vary")
+        return lines
+
+
+def verdict_key(source: Graph, options: object) -> str:
+    """The key of a model's verdict: its graph with every weight, what it is compiled with, and by which code."""
+    parts = (print_graph(source), repr(options), package_digest(), toolchain_digest())
+    return digest([part.encode() for part in parts])
+
+
+def load_verdict(cache: Cache | None, key: str) -> Verdict | None:
+    """The verdict kept under `key`; None without one, and for an entry that is damaged or says something else."""
+    entry = None if cache is None else cache.load(KIND, key)
+    if entry is None:
+        return None
+    try:
+        return Verdict.of(entry.header)
+    except ValueError:
+        return None
+
+
+def store_verdict(cache: Cache | None, key: str, verdict: Verdict) -> None:
+    """Keep a verdict, in place of the one that was kept under this key."""
+    if cache is not None:
+        cache.store(KIND, key, verdict.as_dict(), {})
