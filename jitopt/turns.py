@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 POLL = 0.004
 """Seconds between looks at the process's CPU time: far above the clock's step and what a look itself costs."""
+POLLS = 3
+"""Looks in a row that find it idle: a spinning thread that other processes keep off the CPU uses none for a moment."""
 IDLE = 0.25
 """CPUs the process may use and count as idle; one spinning thread uses 1."""
 PATIENCE = 0.25
@@ -39,14 +41,14 @@ CLOCK = Clock()
 
 def settle(clock: Clock = CLOCK) -> bool:
     """Wait until no thread of this process runs, `PATIENCE` seconds at most; whether it came to that."""
-    end = clock.wall() + PATIENCE
-    while True:
-        wall, cpu = clock.wall(), clock.cpu()
-        clock.sleep(POLL)
-        if clock.cpu() - cpu <= IDLE * (clock.wall() - wall):
-            return True
+    end, idle = clock.wall() + PATIENCE, 0
+    while idle < POLLS:
         if clock.wall() >= end:
             return False
+        wall, cpu = clock.wall(), clock.cpu()
+        clock.sleep(POLL)
+        idle = idle + 1 if clock.cpu() - cpu <= IDLE * (clock.wall() - wall) else 0
+    return True
 
 
 def turn(call: Callable[[], object], most: int = CALLS, clock: Clock = CLOCK) -> list[float]:

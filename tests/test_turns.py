@@ -71,13 +71,24 @@ def test_waiting_is_bounded() -> None:
     assert not turns.settle(machine.clock)
     assert turns.PATIENCE <= machine.now < turns.PATIENCE + 2 * turns.POLL
     still = Machine()
-    assert turns.settle(still.clock) and still.now == pytest.approx(turns.POLL)
+    assert turns.settle(still.clock) and still.now == pytest.approx(turns.POLLS * turns.POLL)
 
 
 def test_the_end_of_waiting_is_when_nothing_runs() -> None:
     machine = Machine(busy_until=0.1)
     assert turns.settle(machine.clock)
-    assert 0.1 <= machine.now <= 0.1 + 2 * turns.POLL
+    assert 0.1 <= machine.now <= 0.1 + (turns.POLLS + 1) * turns.POLL
+
+
+def test_a_spinning_thread_off_the_cpu_for_a_moment_is_not_taken_for_asleep() -> None:
+    machine = Machine(busy_until=0.05)
+    stolen = iter([False, True, False, True, True] + [False] * 100)
+
+    def sleep(seconds: float) -> None:
+        machine.used -= min(seconds, max(0.0, machine.busy_until - machine.now)) if next(stolen) else 0.0
+        machine.sleep(seconds)
+
+    assert turns.settle(turns.Clock(lambda: machine.now, lambda: machine.used, sleep)) and machine.now >= 0.05
 
 
 def test_seconds_end_the_rounds_but_not_before_the_least() -> None:
