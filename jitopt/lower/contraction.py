@@ -177,7 +177,7 @@ class Gemm(Template):
             context.address(a), *a_strides, _b_address(b, node, attrs, context), *b_strides,
             *found.batch, found.m, found.n, found.k, found.y[1] * 4, found.y[2] * 4,
         ]  # fmt: skip
-        scratch = 0 if found.layout == "packed" else gemm_scratch(found.k, context.lanes, panel)
+        scratch = gemm_scratch(found.k, context.lanes, heights, panel, found.layout)
         flops = product((*found.batch, found.m, found.n, found.k))
         reads = [a, *ep.reads] if b.constant is not None and found.layout == "packed" else [a, b, *ep.reads]
         return [context.step(spec, [*head, *args], reads, ep.writes, group, scratch=scratch, work=flops)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitopt_kernels.packing import best_tile, conv_scratch, pack_conv, pack_conv_transposed
+from jitopt_kernels.packing import best_tile, conv_scratch, pack_conv, pack_conv_transposed, tile_bytes
 
 from jitopt.ir.dims import Dim, product
 from jitopt.ir.graph import Node, Value
@@ -184,7 +184,7 @@ class Conv(BlockedConvolution):
             -(-inputs // lanes), Address(packed), x.shape[0], groups, outputs, *win.words, out_pixels * lanes * 4,
         ]  # fmt: skip
         flops = x.shape[0] * (pixels if node.op == "ConvTranspose" else out_pixels) * weights.size
-        scratch = conv_scratch(product(win.kernel), heights)
+        scratch = tile_bytes(heights, panel, lanes) + conv_scratch(product(win.kernel), heights)
         return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, scratch=scratch, work=flops)]
 
 

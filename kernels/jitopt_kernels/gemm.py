@@ -8,8 +8,8 @@ A is read in place with a run-time row stride. B is one of
 The last two are copied panel by panel into per-thread scratch where that pays; "rows" is read in place for few rows.
 Nothing outside A and B is ever read.
 
-Loop order: group of panels (as many as stay in cache), tile of rows, panel of the group. Every output element is one
-chain of multiply-adds over ascending k from zero, whatever the tile and the number of threads.
+Loop order: group of panels (as many as stay in cache), tile of rows, panel of the group. An output element is the sum
+of chains of multiply-adds over ascending k (`tiling.chain_terms`), whatever the tile and the number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .abi import share
-from .packing import SCRATCH_PANELS
+from .packing import CHAIN, SCRATCH_PANELS, WIDE_PANELS, tile_bytes
 from .simd import (
     inlined,
     load,
@@ -36,9 +36,9 @@ from .simd import (
     tile_finish_tail,
     tile_zeros,
 )
-from .tiling import CACHE_BYTES, block_rows, five, merged, panel_group, pick_height, row_blocks, row_plan
+from .simd.partial import tile_plus, tile_store
+from .tiling import CACHE_BYTES, block_rows, chain_terms, five, merged, panel_group, pick_height, row_blocks, row_plan
 
-WIDE_PANELS = 4  # panels one row is multiplied by at a time
 DEPTH = 4  # k steps unrolled in a tile
 LINE_BYTES = 64
 LAYOUTS = ("packed", "rows", "columns")
@@ -66,7 +66,7 @@ def make_gemm(
         b, b_outer, b_inner, b_row     B likewise; b_row is the row stride of "rows" and "columns" (0 for "packed")
         outer, inner, m, n, k          extents
         y_inner, y_row                 output strides: finish gets image = i, offset = j * y_inner + r * y_row + column
-        scratch                        this thread's scratch (`scratch_bytes`; 0 for "packed")
+        scratch                        this thread's scratch (`packing.gemm_scratch`)
         operands, tid, nthreads
     Raises ValueError for an unknown layout or unusable heights.
     """
@@ -75,7 +75,7 @@ def make_gemm(
     packed, columns = layout == "packed", layout == "columns"
     width = panel * lanes
     step, tallest = width * 4, heights[0]
-    copy_from_rows = 8 * tallest
+    copy_from_rows, sums_bytes = 8 * tallest, tile_bytes((max(tallest, WIDE_PANELS),), panel, lanes)
     plan = row_plan(heights, panel)
     plan_low, plan_high = plan.low, plan.high
     tiles = _make_tiles(lanes, heights, panel, finish, None if whole else finish_tail)
@@ -84,7 +84,7 @@ def make_gemm(
     copy_panel = _make_copy(lanes, panel, columns)
 
     @merged
-    def sweep(a, a_row, b, b_row, b_panel, k, low, high, first, last, n, operands, image, offset, y_row):
+    def sweep(a, a_row, b, b_row, b_panel, k, chain, low, high, first, last, n, sums, operands, image, offset, y_row):
         """Tiles of rows [low, high) times panels [first, last); b addresses panel `first`."""
         row, count = low, last - first
         # Tiles prefetch what follows the swept panels in memory, a cache line for every few k.
@@ -94,12 +94,12 @@ def make_gemm(
             x, y, p, w = a + row * a_row, offset + row * y_row, first, b
             if single_row:
                 while choice == one_row and p + WIDE_PANELS <= last and (p + WIDE_PANELS) * width <= n:
-                    wide(x, w, b_row, b_panel, k, operands, image, y + p * step, p * step)
+                    wide(x, w, b_row, b_panel, k, chain, sums, operands, image, y + p * step, p * step)
                     p += WIDE_PANELS
                     w += WIDE_PANELS * b_panel
             row += tiles(
-                choice, x, a_row, w, b_row, b_panel, last - p, k, ahead, operands, image, y + p * step, y_row, p * step,
-                n - p * width,
+                choice, x, a_row, w, b_row, b_panel, last - p, k, chain, ahead, sums, operands, image, y + p * step,
+                y_row, p * step, n - p * width,
             )  # fmt: skip
             ahead += count * (k // DEPTH) * LINE_BYTES
             if ahead >= enough:
@@ -115,6 +115,7 @@ def make_gemm(
         if not packed:
             group = min(group, SCRATCH_PANELS)
         groups = (panels + group - 1) // group
+        chain, copies = chain_terms(k, DEPTH), scratch + (sums_bytes if k > CHAIN else 0)
         unit, end = share(outer * inner * groups * blocks, 1, tid, nthreads)
         while unit < end:
             count = min(blocks - unit % blocks, end - unit)
@@ -125,48 +126,66 @@ def make_gemm(
             x, w, y = a + i * a_outer + j * a_inner, b + i * b_outer + j * b_inner, j * y_inner
             if packed:
                 w += first * panel_bytes
-                sweep(x, a_row, w, step, panel_bytes, k, low, high, first, last, n, operands, i, y, y_row)
+                sweep(
+                    x, a_row, w, step, panel_bytes, k, chain, low, high, first, last, n, scratch, operands, i, y, y_row
+                )
             else:
                 # Panels [first, split) are read in place, [split, last) are copied.
                 split = first if columns or high - low >= copy_from_rows else max(first, min(last, n // width))
                 for p in range(split, last):
-                    copy_panel(w, b_row, k, p * width, n, scratch + (p - split) * panel_bytes)
+                    copy_panel(w, b_row, k, p * width, n, copies + (p - split) * panel_bytes)
                 at, between, along, begin, stop = w + first * step, step, b_row, first, split
                 for _ in range(2):
-                    sweep(x, a_row, at, along, between, k, low, high, begin, stop, n, operands, i, y, y_row)
-                    at, between, along, begin, stop = scratch, panel_bytes, step, split, last
+                    sweep(
+                        x, a_row, at, along, between, k, chain, low, high, begin, stop, n, scratch, operands, i, y,
+                        y_row,
+                    )  # fmt: skip
+                    at, between, along, begin, stop = copies, panel_bytes, step, split, last
             unit += count
 
     return gemm
 
 
 def _make_tiles(lanes: int, heights: tuple[int, ...], panel: int, finish: Any, finish_tail: Any) -> Callable[..., int]:
-    """tiles(choice, ...): the tile of height number `choice`; returns its height. Arguments as `_make_tile` lists."""
+    """tiles(choice, ...): the tile of height number `choice`; returns its height. Arguments as `make_tile` lists."""
     tile0, tile1, tile2, tile3, tile4 = five(
-        [_make_tile(lanes, height, panel, finish, finish_tail) for height in heights]
+        [make_tile(lanes, height, panel, finish, finish_tail) for height in heights]
     )
 
     @merged
-    def tiles(choice, a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid):
+    def tiles(
+        choice, a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+    ):
         if choice == 0:
-            return tile0(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+            return tile0(
+                a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+            )
         if choice == 1:
-            return tile1(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+            return tile1(
+                a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+            )
         if choice == 2:
-            return tile2(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+            return tile2(
+                a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+            )
         if choice == 3:
-            return tile3(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
-        return tile4(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid)
+            return tile3(
+                a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+            )
+        return tile4(
+            a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+        )
 
     return tiles
 
 
-def _make_tile(lanes: int, height: int, panel: int, finish: Any, finish_tail: Any) -> Any:
+def make_tile(lanes: int, height: int, panel: int, finish: Any, finish_tail: Any) -> Any:
     """`height` rows of A times `count` panels of B, one register tile each, then the epilogue. Returns the height.
 
     a, a_row                     the rows
     b, b_row, b_panel, count     the first panel, strides of k and of panels, number of panels
-    ahead                        what to prefetch
+    k, chain                     terms of a sum, and of each of its chains
+    ahead, sums                  what to prefetch; memory for the sums of finished chains
     image, offset, y_row         where the first output lies
     column, valid                byte offset of the first column in per-column operands; columns that exist from there
 
@@ -175,18 +194,27 @@ def _make_tile(lanes: int, height: int, panel: int, finish: Any, finish_tail: An
     width, vec, whole = panel * lanes, lanes * 4, finish_tail is None
 
     @inlined
-    def tile(a, a_row, b, b_row, b_panel, count, k, ahead, operands, image, offset, y_row, column, valid):
+    def tile(a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid):
         for _ in range(count):
-            acc, x, w = tile_zeros(height, panel, lanes), a, b
-            for _ in range(k // DEPTH):
-                for p in range(DEPTH):
+            acc, x, w, left = tile_zeros(height, panel, lanes), a, b, min(k, chain)
+            rest = k - left
+            while True:
+                for _ in range(left // DEPTH):
+                    for p in range(DEPTH):
+                        acc = rank1(acc, x + 4 * p, a_row, w + p * b_row, vec)
+                    x += 4 * DEPTH
+                    w += DEPTH * b_row
+                    prefetch(ahead)
+                    ahead += LINE_BYTES
+                for p in range(left % DEPTH):
                     acc = rank1(acc, x + 4 * p, a_row, w + p * b_row, vec)
-                x += 4 * DEPTH
-                w += DEPTH * b_row
-                prefetch(ahead)
-                ahead += LINE_BYTES
-            for p in range(k % DEPTH):
-                acc = rank1(acc, x + 4 * p, a_row, w + p * b_row, vec)
+                if rest + chain < k:
+                    acc = tile_plus(acc, sums)
+                if rest == 0:
+                    break
+                tile_store(acc, sums)
+                acc, left = tile_zeros(height, panel, lanes), min(rest, chain)
+                rest -= left
             if whole or valid >= width:
                 tile_finish(acc, finish, operands, image, offset, y_row, vec, column)
             else:
@@ -205,15 +233,29 @@ def _make_wide(lanes: int, panel: int, finish: Any) -> Any:
     step, vec = panel * lanes * 4, lanes * 4
 
     @inlined
-    def wide(a, b, b_row, b_panel, k, operands, image, offset, column):
+    def wide(a, b, b_row, b_panel, k, chain, sums, operands, image, offset, column):
         acc0, acc1 = tile_zeros(1, panel, lanes), tile_zeros(1, panel, lanes)
         acc2, acc3 = tile_zeros(1, panel, lanes), tile_zeros(1, panel, lanes)
-        for p in range(k):
-            x, w = a + 4 * p, b + p * b_row
-            acc0 = rank1(acc0, x, 0, w, vec)
-            acc1 = rank1(acc1, x, 0, w + b_panel, vec)
-            acc2 = rank1(acc2, x, 0, w + 2 * b_panel, vec)
-            acc3 = rank1(acc3, x, 0, w + 3 * b_panel, vec)
+        start, stop = 0, min(k, chain)
+        while True:
+            for p in range(start, stop):
+                x, w = a + 4 * p, b + p * b_row
+                acc0 = rank1(acc0, x, 0, w, vec)
+                acc1 = rank1(acc1, x, 0, w + b_panel, vec)
+                acc2 = rank1(acc2, x, 0, w + 2 * b_panel, vec)
+                acc3 = rank1(acc3, x, 0, w + 3 * b_panel, vec)
+            if start > 0:
+                acc0, acc1 = tile_plus(acc0, sums), tile_plus(acc1, sums + step)
+                acc2, acc3 = tile_plus(acc2, sums + 2 * step), tile_plus(acc3, sums + 3 * step)
+            if stop == k:
+                break
+            tile_store(acc0, sums)
+            tile_store(acc1, sums + step)
+            tile_store(acc2, sums + 2 * step)
+            tile_store(acc3, sums + 3 * step)
+            acc0, acc1 = tile_zeros(1, panel, lanes), tile_zeros(1, panel, lanes)
+            acc2, acc3 = tile_zeros(1, panel, lanes), tile_zeros(1, panel, lanes)
+            start, stop = stop, min(stop + chain, k)
         tile_finish(acc0, finish, operands, image, offset, 0, vec, column)
         tile_finish(acc1, finish, operands, image, offset + step, 0, vec, column + step)
         tile_finish(acc2, finish, operands, image, offset + 2 * step, 0, vec, column + 2 * step)

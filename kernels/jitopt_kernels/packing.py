@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
+LINE_BYTES = 64  # of a cache line
+CHAIN = 256  # most terms of a chain of multiply-adds; longer sums are cut into chains of even length
 SCRATCH_PANELS = 4  # panels of B a thread copies at a time, where B is not packed
+WIDE_PANELS = 4  # panels one row is multiplied by at a time
 
 
 def best_tile(columns: int, lanes: int, tiles: Sequence[tuple[tuple[int, ...], int]]) -> tuple[tuple[int, ...], int]:
@@ -23,6 +26,21 @@ def best_tile(columns: int, lanes: int, tiles: Sequence[tuple[tuple[int, ...], i
     return min(tiles, key=lambda tile: -(-columns // (tile[1] * lanes)) * tile[1])
 
 
+def aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, contiguous and at a multiple of LINE_BYTES: a copy where it is not.
+
+    NumPy promises 16 bytes; every other load of a wider vector would touch two cache lines.
+    """
+    contiguous = np.ascontiguousarray(array)
+    if contiguous.ctypes.data % LINE_BYTES == 0:
+        return contiguous
+    raw = np.empty(array.nbytes + LINE_BYTES, np.uint8)
+    start = -raw.ctypes.data % LINE_BYTES
+    out: np.ndarray[Any, Any] = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    out[...] = array
+    return out
+
+
 def pack_b(b: np.ndarray[Any, Any], lanes: int, panel: int) -> np.ndarray[Any, Any]:
     """Pack B[..., K, N] into panels [..., ceil(N / width), K, width] with width = panel * lanes, zero-padded."""
     *batch, k, n = b.shape
@@ -30,12 +48,21 @@ def pack_b(b: np.ndarray[Any, Any], lanes: int, panel: int) -> np.ndarray[Any, A
     panels = -(-n // width)
     padded = np.zeros((*batch, k, panels * width), np.float32)
     padded[..., :n] = b
-    return np.ascontiguousarray(np.moveaxis(padded.reshape(*batch, k, panels, width), -2, -3))
+    return aligned(np.moveaxis(padded.reshape(*batch, k, panels, width), -2, -3))
 
 
-def gemm_scratch(k: Any, lanes: int, panel: int) -> Any:
-    """Scratch of one thread for the layouts "rows" and "columns"; `k` may be symbolic."""
-    return k * (SCRATCH_PANELS * panel * lanes * 4)
+def tile_bytes(heights: tuple[int, ...], panel: int, lanes: int) -> int:
+    """Bytes of the tallest tile: where kernels keep the sums of a tile's finished chains."""
+    return heights[0] * panel * lanes * 4
+
+
+def gemm_scratch(k: Any, lanes: int, heights: tuple[int, ...], panel: int, layout: str) -> Any:
+    """Scratch of one thread of `make_gemm`: a tile's sums where k needs them, and copied panels of what is not packed.
+
+    `k` may be symbolic.
+    """
+    sums = 0 if isinstance(k, int) and k <= CHAIN else tile_bytes((max(heights[0], WIDE_PANELS),), panel, lanes)
+    return sums if layout == "packed" else k * (SCRATCH_PANELS * panel * lanes * 4) + sums
 
 
 ZERO_BYTES = 64  # a block of zero input: what padding reads
@@ -52,7 +79,8 @@ def window_line(tallest: int) -> tuple[int, int]:
 
 
 def conv_scratch(taps: Any, heights: tuple[int, ...]) -> Any:
-    """Scratch of one thread of a convolution with `taps` = kernel height * width taps (may be symbolic)."""
+    """Scratch of one thread's table of `taps` = kernel height * width taps (may be symbolic); `make_conv` also needs
+    `tile_bytes`."""
     return ZERO_BYTES + taps * (TAP_BYTES + window_line(heights[0])[0])
 
 
@@ -92,7 +120,7 @@ def pack_depthwise(weights: np.ndarray[Any, Any], lanes: int) -> np.ndarray[Any,
     blocks = -(-c // lanes)
     padded = np.zeros((blocks * lanes, math.prod(weights.shape[2:])), np.float32)
     padded[:c] = weights.reshape(c, -1)
-    return np.ascontiguousarray(padded.reshape(blocks, lanes, -1).swapaxes(1, 2))
+    return aligned(padded.reshape(blocks, lanes, -1).swapaxes(1, 2))
 
 
 def grouped_slots(channels: int, groups: int, width: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 from numba import njit
 
+from .packing import CHAIN
 from .simd import inlined
 
 MAX_HEIGHTS = 5
@@ -102,3 +103,13 @@ def panel_group(panels, panel_bytes, blocks, nthreads, cache_bytes):
     """
     group = panels if blocks == 1 else max(cache_bytes // max(panel_bytes, 1), 1)
     return max(min(group, (panels * blocks + nthreads - 1) // nthreads, panels), 1)
+
+
+@inlined
+def chain_terms(k, unit):
+    """Terms of each chain of a sum of k: the fewest chains of at most CHAIN, even in length, in multiples of `unit`.
+
+    It depends on k alone, so that neither tiles nor threads change a result. The last chain may be shorter.
+    """
+    chains = max((k + CHAIN - 1) // CHAIN, 1) * unit
+    return (k + chains - 1) // chains * unit

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from jitopt_kernels.conv.direct import make_conv
-from jitopt_kernels.packing import conv_scratch, pack_conv
+from jitopt_kernels.packing import CHAIN, conv_scratch, pack_conv, tile_bytes
+from jitopt_kernels.tiling import chain_terms
 
 from .convolutions import Case, blocked, conv_reference, data, unblocked
 from .guarded import guarded, guarded_like
@@ -30,6 +31,9 @@ CASES = [
     Case(1, 32, 48, (5, 5), (3, 3), groups=2, pads=(1, 1, 1, 1)),
     Case(2, 24, 72, (4, 6), (1, 1), groups=3),
     Case(0, 8, 8, (4, 4), (3, 3)),
+    Case(1, 296, 16, (3, 3), (1, 1)),
+    Case(1, 72, 9, (5, 5), (3, 3), pads=(1, 1, 1, 1)),
+    Case(1, 264, 8, (1, 2), (1, 3), pads=(0, 1, 0, 1)),
 ]
 
 
@@ -67,7 +71,8 @@ def run(
     w_ = guarded(pack_conv(w, lanes, panel, block, case.groups))
     oh, ow = case.output
     y = guarded_like((n, -(-case.oc // lanes), oh, ow, lanes), side=side)
-    scratch = guarded_like((conv_scratch(case.kernel[0] * case.kernel[1], heights) // 4,))
+    table = conv_scratch(case.kernel[0] * case.kernel[1], heights)
+    scratch = guarded_like(((tile_bytes(heights, panel, lanes) + table) // 4,))
     image = x_.nbytes // n if n else 0
     words = [address(x_), image, *strides, h, wd, -(-c // case.groups // block), address(w_), n, case.groups]
     words += [case.oc // case.groups, *case.kernel, *case.strides, *case.dilations, *case.pads[:2], oh, ow]
@@ -101,6 +106,18 @@ def test_other_lanes(lanes: int) -> None:
     for case in CASES:
         if case.groups == 1 or all(c // case.groups % lanes == 0 for c in (case.c, case.oc)):
             check(case, lanes=lanes)
+
+
+@pytest.mark.parametrize(("depth", "kernel"), [(3 * CHAIN, (1, 1)), (88, (3, 3))])
+def test_long_sums_are_cut_into_even_chains(depth: int, kernel: tuple[int, int]) -> None:
+    """A chain of ones survives next to chains of 2**24 and -2**24, in which each of them would be rounded away."""
+    terms = np.zeros(depth * kernel[0] * kernel[1], "f4")
+    chain = chain_terms(terms.size, 8)
+    terms[0], terms[chain : 2 * chain], terms[2 * chain] = 2**24, 1, -(2**24)
+    w = np.broadcast_to(terms.reshape(*kernel, depth).transpose(2, 0, 1), (16, depth, *kernel))
+    case = Case(1, depth, 16, (6, 5), kernel)
+    y = run(case, np.ones((1, depth, 6, 5), "f4"), np.ascontiguousarray(w), guarded(np.zeros(16, "f4")))
+    assert np.array_equal(y, np.full((1, 16, *case.output), chain))
 
 
 def test_bits_do_not_depend_on_threads() -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from jitopt_kernels.conv.transposed import make_conv_transposed
-from jitopt_kernels.packing import conv_scratch, pack_conv_transposed
+from jitopt_kernels.packing import conv_scratch, pack_conv_transposed, tile_bytes
 
 from .convolutions import blocked, unblocked
 from .guarded import guarded, guarded_like
@@ -92,7 +92,8 @@ def run(case: Case, x: Any, w: Any, bias: Any, *, row_major: bool = False, nthre
     w_, bias_ = guarded(pack_conv_transposed(w, lanes, PANEL, block, case.groups)), guarded(bias)
     oh, ow = case.output
     y = guarded_like((n, -(-case.oc // lanes), oh, ow, lanes))
-    scratch = guarded_like((conv_scratch(case.kernel[0] * case.kernel[1], HEIGHTS) // 4,))
+    table = conv_scratch(case.kernel[0] * case.kernel[1], HEIGHTS)
+    scratch = guarded_like(((tile_bytes(HEIGHTS, PANEL, lanes) + table) // 4,))
     words = [address(x_), x_.nbytes // n, *strides, h, wd, -(-c // case.groups // block), address(w_), n, case.groups]
     words += [case.oc // case.groups, *case.kernel, *case.strides, *case.dilations, *case.pads[:2], oh, ow]
     words += [4 * lanes * oh * ow, address(scratch)]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from jitopt_kernels.gemm import make_gemm
-from jitopt_kernels.packing import best_tile, gemm_scratch, pack_b
+from jitopt_kernels.packing import CHAIN, best_tile, gemm_scratch, pack_b
+from jitopt_kernels.tiling import chain_terms
 
 from .guarded import guarded, guarded_like
 from .harness import THREADS, address, assert_close, bias_epilogue, caller
@@ -25,18 +26,18 @@ def kernel(layout: str, lanes: int = 8, tall: bool = False) -> Any:
     template = make_gemm(
         lanes=lanes, heights=heights, panel=panel, finish=finish, finish_tail=finish_tail, layout=layout
     )
-    return caller(template), panel
+    return caller(template), heights, panel
 
 
 def run(a: Any, b: Any, bias: Any, layout: str, *, lanes: int = 8, tall: bool = False, nthreads: int = 1) -> Any:
     """max(a @ b + bias, 0) by the kernel; a [outer, inner, m, k], b [outer, inner, k, n], each extent 1 or full."""
-    call, panel = kernel(layout, lanes, tall)
+    call, heights, panel = kernel(layout, lanes, tall)
     outer, inner = (max(a.shape[i], b.shape[i]) for i in (0, 1))
     m, k, n = a.shape[2], a.shape[3], b.shape[3]
     stored = {"packed": lambda: pack_b(b, lanes, panel), "rows": lambda: b, "columns": lambda: b.swapaxes(2, 3)}
     a_, b_ = guarded(a), guarded(stored[layout]())
     y = guarded_like((outer, inner, m, n))
-    scratch = guarded_like((gemm_scratch(k, lanes, panel) // 4,))
+    scratch = guarded_like((gemm_scratch(k, lanes, heights, panel, layout) // 4,))
     strides = [0 if x.shape[i] == 1 else x.strides[i] for x in (a_, b_) for i in (0, 1)]
     words = [address(a_), *strides[:2], 4 * k, address(b_), *strides[2:], b_.strides[2] if layout != "packed" else 0]
     words += [outer, inner, m, n, k, 4 * m * n, 4 * n, address(scratch)]
@@ -81,6 +82,32 @@ def test_bits_do_not_depend_on_threads_or_tiles(layout: str) -> None:
         assert np.array_equal(first, run(a, b, bias, layout, tall=True))
 
 
+@pytest.mark.parametrize("layout", ["packed", "rows", "columns"])
+def test_long_sums_are_cut_into_even_chains(layout: str) -> None:
+    """A chain of ones survives next to chains of 2**24 and -2**24, in which each of them would be rounded away."""
+    a, b, bias = (
+        np.ones((1, 1, 5, 3 * CHAIN), "f4"),
+        np.zeros((1, 1, 3 * CHAIN, 130), "f4"),
+        guarded(np.zeros(130, "f4")),
+    )
+    b[:, :, 0], b[:, :, CHAIN : 2 * CHAIN], b[:, :, 2 * CHAIN] = 2**24, 1, -(2**24)
+    for m in (1, 4, 5):
+        assert np.array_equal(run(a[:, :, :m], b, bias, layout), np.full((1, 1, m, 130), CHAIN))
+
+
+def test_chains_are_even_and_start_at_whole_steps() -> None:
+    assert [chain_terms(k, 4) for k in (0, 3, 256, 257, 512, 576, 1000)] == [0, 4, 256, 132, 256, 192, 252]
+
+
+def test_long_sums_of_any_length() -> None:
+    for k in (CHAIN - 1, CHAIN, CHAIN + 1, 2 * CHAIN, 2 * CHAIN + 3, 1000):
+        a, b, bias = data(6, 25, k)
+        first = run(a, b, bias, "packed")
+        check(a, b, bias, first)
+        assert np.array_equal(first, run(a, b, bias, "rows"))
+        assert np.array_equal(first, run(a, b, bias, "packed", tall=True))
+
+
 def test_whole_panels_need_no_tail() -> None:
     finish, _ = bias_epilogue(8, blocked=False)
     call = caller(make_gemm(lanes=8, heights=(2, 1), panel=2, finish=finish, finish_tail=None, whole=True))
@@ -109,10 +136,10 @@ def test_strided_operands_and_output() -> None:
     """Attention's shapes: A, B and the output are slices of [rows, heads, width] arrays."""
     rng = np.random.default_rng(1)
     rows, heads, width, keys = 9, 3, 10, 26
-    call, panel = kernel("columns", 8, False)
+    call, heights, panel = kernel("columns", 8, False)
     q, k = (guarded(rng.standard_normal((n, heads, width)).astype("f4")) for n in (rows, keys))
     bias, y = guarded(np.zeros(keys, "f4")), guarded_like((rows, heads, keys))
-    scratch = guarded_like((gemm_scratch(width, 8, panel) // 4,))
+    scratch = guarded_like((gemm_scratch(width, 8, heights, panel, "columns") // 4,))
     step = 4 * width
     words = [address(q), 0, step, heads * step, address(k), 0, step, heads * step, 1, heads, rows, keys, width]
     call([*words, 4 * keys, 4 * heads * keys, address(scratch)], (address(y), 0, address(bias)))

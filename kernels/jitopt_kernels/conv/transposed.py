@@ -2,8 +2,8 @@
 
 Output column o gets input column i through tap k where o + left = i * stride + k * dilation. Outputs whose positions
 are equal modulo the stride (a phase) share their taps, and along one output row of a phase neighbouring outputs read
-neighbouring inputs: a convolution of stride 1 with fewer taps. So every output is computed once, as one chain of
-multiply-adds, and stored once; nothing is scattered. Weights are packed by `packing.pack_conv_transposed`.
+neighbouring inputs: a convolution of stride 1 with fewer taps. So every output is computed once and stored once;
+nothing is scattered. Weights are packed by `packing.pack_conv_transposed`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jitopt_kernels.abi import share
-from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES, window_line
+from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES, tile_bytes, window_line
 from jitopt_kernels.simd import inlined
-from jitopt_kernels.tiling import CACHE_BYTES, merged, panel_group, pick_height, row_plan
+from jitopt_kernels.tiling import CACHE_BYTES, chain_terms, merged, panel_group, pick_height, row_plan
 
 from .direct import make_tiles
 from .window import clear_zeros, fill_window, set_tap
@@ -54,7 +54,7 @@ def make_conv_transposed(
     what the padding cuts off. With several groups, input and output channels of a group must be multiples of lanes.
     """
     width_, vec = panel * lanes, lanes * 4
-    step, tallest = width_ * 4, heights[0]
+    step, tallest, sums_bytes = width_ * 4, heights[0], tile_bytes(heights, panel, lanes)
     plan, slots = row_plan(heights, panel), window_line(tallest)[1]
     plan_low, plan_high = plan.low, plan.high
     tiles = make_tiles(lanes, heights, panel, block, finish, None if whole else finish_tail)
@@ -65,9 +65,11 @@ def make_conv_transposed(
         kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left, out_h, out_w, y_block, scratch,
         operands, tid, nthreads,
     ):  # fmt: skip
+        sums, scratch = scratch, scratch + sums_bytes
         panels, tap_bytes, y_step = (channels + width_ - 1) // width_, blocks * block * step, stride_w * vec
         panel_bytes = kernel_h * kernel_w * tap_bytes
         clear_zeros(scratch)
+        chain = chain_terms(kernel_h * kernel_w * blocks * block, block) * step
         # A unit is one output row of one column phase.
         rows = out_h * min(stride_w, out_w)
         sweep = panel_group(panels, panel_bytes, rows * images * groups, nthreads, cache_bytes)
@@ -94,7 +96,7 @@ def make_conv_transposed(
                     min(tallest, columns - n), slots,
                 )  # fmt: skip
                 count = tiles(
-                    choice, table, lines, blocks, weights, panel_bytes, swept, weights, operands, image,
+                    choice, table, lines, blocks, weights, panel_bytes, swept, weights, sums, chain, operands, image,
                     plane + (oy * out_w + phase + n * stride_w) * vec, y_step, y_block, column, valid,
                 )  # fmt: skip
                 n += count

@@ -2,7 +2,8 @@
 
 A block of output is computed as `tile_zeros`, one `rank1` for each k, then `tile_finish`, which hands every register
 to the epilogue `finish(v, image, offset, column, operands)`; the epilogue computes its formulas and stores. Every
-output element is one chain of multiply-adds in ascending k, whatever the tile's height. All steps are bytes.
+output element is one chain of multiply-adds in ascending k, whatever the tile's height (longer sums: `partial`). All
+steps are bytes.
 """
 
 from __future__ import annotations
