@@ -179,8 +179,6 @@ class Program:
     parts: list[Segment | HostStep]
     metadata: Metadata
     checks: list[Check] = field(default_factory=list)  # of the extents, before kernels run
-    content_symbols: dict[str, tuple[str, int]] = field(default_factory=dict)  # symbol -> (input name, flat index)
-    shape_symbols: dict[str, tuple[Buffer, int]] = field(default_factory=dict)  # symbol -> (host buffer, axis)
 
     @property
     def steps(self) -> list[Step]:

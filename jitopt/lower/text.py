@@ -62,10 +62,6 @@ def print_program(program: Program) -> str:
     lines += [_buffer_text(buffer, label) for buffer, label in labels.items()]
     lines += [_port_text("input", port, labels) for port in program.inputs]
     lines += [_port_text("output", port, labels) for port in program.outputs]
-    for name, (source, index) in program.content_symbols.items():
-        lines.append(f"symbol {bare(name)} = element {index} of {quote(source)}")
-    for name, (buffer, axis) in program.shape_symbols.items():
-        lines.append(f"symbol {bare(name)} = axis {axis} of {marked('%', labels[buffer])}")
     for c in program.checks:
         pair = f"({dim_text(c.a)}, {dim_text(c.b)})"
         lines.append(f"check {marked('@', c.node)} {quote(c.relation)} {pair} {quote(c.what)}")
@@ -123,7 +119,6 @@ def _buffers(program: Program) -> Iterator[Buffer]:
         if isinstance(part, Segment):
             yield from (a.buffer for step in part.steps for a in step.args if isinstance(a, Address))
     yield from (port.buffer for port in program.outputs)
-    yield from (buffer for buffer, _ in program.shape_symbols.values())
 
 
 def _buffer_text(buffer: Buffer, label: str) -> str:

@@ -83,8 +83,6 @@ class _Parser:
                 out.inputs.append(self._port())
             elif cursor.accept("output"):
                 out.outputs.append(self._port())
-            elif cursor.accept("symbol"):
-                self._symbol(out)
             elif cursor.accept("check"):
                 out.checks.append(self._check())
             elif cursor.at("kernel"):
@@ -136,27 +134,13 @@ class _Parser:
     def _maybe(self, cursor: Cursor) -> Buffer | None:
         return None if cursor.accept("_") else self._use(cursor)
 
-    # ports and symbols ------------------------------------------------------------------------------------------
+    # ports ------------------------------------------------------------------------------------------------------
     def _port(self) -> Port:
         name = self.cursor.string("the port's name")
         self.cursor.expect(":")
         type = parse_type(self.cursor)
         self.cursor.expect("=")
         return Port(name, type, self._use(self.cursor))
-
-    def _symbol(self, out: Program) -> None:
-        cursor = self.cursor
-        name = cursor.name("a symbol")
-        cursor.expect("=")
-        if cursor.accept("element"):
-            index = parse_int(cursor)
-            cursor.expect("of")
-            out.content_symbols[name] = cursor.string("an input's name"), index
-        else:
-            cursor.expect("axis")
-            axis = parse_int(cursor)
-            cursor.expect("of")
-            out.shape_symbols[name] = self._use(cursor), axis
 
     def _check(self) -> Check:
         cursor = self.cursor

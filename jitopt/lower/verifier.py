@@ -57,7 +57,7 @@ class _Verifier:
         self.seen: set[Buffer] = set()
         self.written: set[Buffer] = set()
         self.home: dict[Buffer, int] = {}
-        self.known: set[str] = {*program.content_symbols, *program.shape_symbols}  # symbols that have values
+        self.known: set[str] = set()  # symbols that have values
         self.evaluable: set[Expr] = set()
 
     def run(self) -> None:

@@ -64,6 +64,7 @@ def everything() -> Program:
     n, odd = symbol("n"), symbol("ids[0]")
     rows = tensor("float32", (n, 4))
     x = Buffer("x", INPUT, n * 16, type=rows)
+    odds = Buffer("ids", INPUT, 8 * odd, type=tensor("int64", (odd,)))  # read by nobody; binds a symbol of an odd name
     twice = Buffer("x", POOL, n * 16, type=rows)  # the name a second time
     weights = Buffer("c0", CONSTANT, 128, np.arange(32, dtype=np.float32).reshape(4, 8))
     few = Buffer("c0", CONSTANT, 3, np.array([True, False, True]))
@@ -104,8 +105,8 @@ def everything() -> Program:
     metadata = Metadata(producer_name="hand", version=3, custom={"key": "a value"})
     parts: list[Segment | HostStep] = [Segment([first, second]), host]
     ports = [Port("y", rows, y), Port("late", rows, late), Port("shape", tensor("int64", (2,)), ints)]
-    program = Program("every thing", "avx2", [Port("in put", rows, x)], ports, parts, metadata)
+    program = Program(
+        "every thing", "avx2", [Port("in put", rows, x), Port("ids", odds.type, odds)], ports, parts, metadata
+    )
     program.checks.append(Check("at least", n - 2, 0, "add/a", 'it needs "two"'))
-    program.content_symbols["ids[0]"] = ("in put", 0)
-    program.shape_symbols["m"] = (late, 1)
     return program

@@ -106,7 +106,7 @@ def test_parsed_programs_run_as_the_printed_ones(name: str) -> None:
 
 def test_buffers_of_one_name_are_told_apart() -> None:
     labels = list(buffer_labels(everything()).values())
-    assert labels[:4] == ["x", "c0", "c0_1", "x_1"] and len(set(labels)) == len(labels)
+    assert labels[:5] == ["x", "ids", "c0", "c0_1", "x_1"] and len(set(labels)) == len(labels)
 
 
 @pytest.mark.parametrize("value", [0.1, -0.0, 1e-45, 3e38, np.inf, np.nan])
@@ -142,7 +142,6 @@ KERNEL = HEAD + "kernel k0: to_blocked, 8 lanes {\n    words (x, y)\n  }\n  segm
         (HEAD + "buffer %y: table, 8 bytes", "line 3, column 28: expected '=', found the end"),
         (HEAD + "buffer %y: table, 8 bytes = sieve(7)", "line 3, column 31: unknown kind of table 'sieve'"),
         (HEAD + 'input "x": float32[4] = %z', "line 3, column 27: buffer 'z' is not defined before its use"),
-        (HEAD + "symbol n = extent 0 of %x", "line 3, column 14: expected 'axis', found 'extent'"),
         (HEAD + "segment { step k1", "line 3, column 18: kernel 'k1' is not defined before its use"),
         (HEAD + "kernel k0: gemm, 8 lanes {} kernel k0: gemm, 8 lanes {}", "kernel 'k0' is defined twice"),
         (HEAD + "kernel k0: gemm, 8 lanes { load x0: float31 unit }", "column 39: unknown element type 'float31'"),
