@@ -112,7 +112,7 @@ def test_other_lanes(lanes: int) -> None:
 def test_long_sums_are_cut_into_even_chains(depth: int, kernel: tuple[int, int]) -> None:
     """A chain of ones survives next to chains of 2**24 and -2**24, in which each of them would be rounded away."""
     terms = np.zeros(depth * kernel[0] * kernel[1], "f4")
-    chain = chain_terms(terms.size, 8)
+    chain = chain_terms.py_func(terms.size, 8)
     terms[0], terms[chain : 2 * chain], terms[2 * chain] = 2**24, 1, -(2**24)
     w = np.broadcast_to(terms.reshape(*kernel, depth).transpose(2, 0, 1), (16, depth, *kernel))
     case = Case(1, depth, 16, (6, 5), kernel)
