@@ -4,7 +4,7 @@
     python -m bench.report --only models  measure this part again and keep the others
     python -m bench.report --read         measure nothing, write from bench/results.json
 
-Run it on a machine that does nothing else: the numbers are only as quiet as it is.
+Ten minutes on two cores. Run it on a machine that does nothing else: the numbers are only as quiet as it is.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from typing import Any
 
 import jitopt
 from bench import picture, tables
+from bench.contest import Limits
+from bench.peers import NAMES, default_threads, measure
 from bench.quiet import alone
-from bench.times import NAMES, model_times
 from jitopt.demo.digits import bundle
 from jitopt.demo.resnet import resnet50
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, README, PICTURE = ROOT / "bench" / "results.json", ROOT / "README.md", ROOT / "docs" / "resnet50.svg"
-PACKAGES = ("jitopt", "numba", "llvmlite", "numpy", "onnx", "onnxruntime", "scipy")
+PACKAGES = ("jitopt", "numba", "llvmlite", "numpy", "onnx", "onnxruntime", "openvino", "scipy")
+PEERS = ("onnxruntime", "openvino", "openvino-default")
 GROUPS_SHOWN = 6
 
 
-def kernels(tries: int) -> dict[str, Any]:
+def kernels(limits: Limits) -> dict[str, Any]:
     """The kernel cases, as `pytest bench` records them."""
 
     def measure() -> dict[str, Any]:
@@ -43,24 +45,21 @@ def kernels(tries: int) -> dict[str, Any]:
             found = json.loads(file.read_text("utf-8"))["benchmarks"]
         return {"kernels": [{"group": each["group"], **each["extra_info"]} for each in found]}
 
-    return alone(measure, tries, children=True)
+    return alone(measure, limits.tries, children=True)
 
 
-def models(tries: int) -> dict[str, Any]:
-    """Whole models against ONNX Runtime."""
-    rows = []
-    for name in NAMES:
-        rows.append(model_times(name, tries))
-        print(rows[-1], flush=True)
-    return {"models": rows, "others": max(row.get("others", 0.0) for row in rows)}
+def models(limits: Limits) -> dict[str, Any]:
+    """Whole models against ONNX Runtime and OpenVINO, with one thread and with all: `bench.peers`."""
+    found = measure(NAMES, default_threads(), PEERS, limits)
+    return {"models": found, "others": max(row.get("others", 0.0) for row in found["rows"])}
 
 
-def demo(tries: int) -> dict[str, Any]:
+def demo(limits: Limits) -> dict[str, Any]:
     """What `jitopt demo --json` prints."""
-    return alone(lambda: {"demo": json.loads(_run("jitopt", "demo", "--json"))}, tries, children=True)
+    return alone(lambda: {"demo": json.loads(_run("jitopt", "demo", "--json"))}, limits.tries, children=True)
 
 
-def texts(tries: int) -> dict[str, Any]:
+def texts(limits: Limits) -> dict[str, Any]:
     """Excerpts of the fusion report on ResNet-50 and of what `explain` says of the digits network."""
     network = resnet50()
     session = jitopt.compile(network.graph)
@@ -75,7 +74,13 @@ def texts(tries: int) -> dict[str, Any]:
         return {"fusion_text": "\n".join([head, *shown, more, "", totals])}
 
     explained = str(jitopt.compile(bundle() / "digits.onnx").explain()).partition("\n\nslowest")[0]
-    return {"explain_text": explained, **alone(measure, tries)}
+    return {"explain_text": explained, **alone(measure, limits.tries)}
+
+
+def versions() -> dict[str, str]:
+    """Of the packages whose versions matter, those installed."""
+    present = {each.metadata["Name"] for each in importlib.metadata.distributions()}
+    return {package: importlib.metadata.version(package) for package in PACKAGES if package in present}
 
 
 def _run(module: str, *words: str) -> str:
@@ -84,7 +89,7 @@ def _run(module: str, *words: str) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[Limits], dict[str, Any]]] = {
     "demo": demo, "texts": texts, "kernels": kernels, "models": models,
 }  # fmt: skip
 
@@ -95,14 +100,16 @@ def main() -> None:
     parser.add_argument("--read", action="store_true", help="measure nothing, write from bench/results.json")
     parser.add_argument("--only", choices=tuple(PARTS), action="append", help="measure this part (repeatable)")
     parser.add_argument("--tries", type=int, default=1, help="of each time, until other processes leave the CPUs alone")
+    parser.add_argument("--seconds", type=float, default=4.0, help="to time a model with one number of threads")
     options = parser.parse_args()
+    limits = Limits(options.seconds, tries=options.tries)
     results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     for name in () if options.read else options.only or tuple(PARTS):
-        found = PARTS[name](options.tries)
+        found = PARTS[name](limits)
         results.setdefault("others", {})[name] = found.pop("others")
         results.update(found)
         results["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
-        results["versions"] = {package: importlib.metadata.version(package) for package in PACKAGES}
+        results["versions"] = versions()
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     missing = {"demo", "fusion_text", "kernels", "models"} - results.keys()
     if missing:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from bench import peer_tables
+from bench.markdown import table
 from bench.quiet import QUIET
 
 Results = dict[str, Any]
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; all columns but the first are aligned right."""
-    lines = [" | ".join(columns), " | ".join(["---", *["---:"] * (len(columns) - 1)])]
-    return "\n".join(f"| {line} |" for line in [*lines, *(" | ".join(map(str, row)) for row in rows)])
 
 
 def machine(results: Results) -> str:
@@ -41,24 +37,11 @@ def _caution(others: float) -> str:
 
 
 def models(results: Results) -> str:
-    rows = [
-        (
-            m["name"], m["input"], m["operators"], f"{m['kernels']} + {m['reorders']}", f"{m['ms']:.2f}",
-            f"{m['onnxruntime_ms']:.2f}", f"{m['onnxruntime_ms'] / m['ms']:.2f}",
-        )
-        for m in results["models"]
-        if not m["remark"]
-    ]  # fmt: skip
-    columns = (
-        "model",
-        "input",
-        "operators",
-        "kernels + reorders a run",
-        "jitopt ms",
-        "ONNX Runtime ms",
-        "times faster",
-    )
-    return table(columns, rows)
+    found = results["models"]
+    parts = []
+    for threads in peer_tables.counts(found):
+        parts += [f"{peer_tables.named(threads)}:", peer_tables.times(found, threads)]
+    return "\n\n".join([*parts, peer_tables.remarks(found)]).rstrip()
 
 
 def waterfall(results: Results) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bench import quiet, tables
+from bench import layers, markdown, models, peers, quiet, report, tables
+from bench.adapters import CONTESTANTS
 
 
 def test_the_first_undisturbed_try_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +32,7 @@ def test_the_clock_of_others_runs() -> None:
 
 
 def test_tables_are_markdown() -> None:
-    text = tables.table(("a", "b"), [("x", 1), ("y", 22)])
+    text = markdown.table(("a", "b"), [("x", 1), ("y", 22)])
     assert text.splitlines() == ["| a | b |", "| --- | ---: |", "| x | 1 |", "| y | 22 |"]
 
 
@@ -43,3 +45,14 @@ def test_rewriting_keeps_what_stands_outside(monkeypatch: pytest.MonkeyPatch) ->
     for broken in ("<!-- bench:one -->", "<!-- bench:two -->\n<!-- end -->", "<!-- bench:one"):
         with pytest.raises(ValueError, match="marker"):
             tables.rewrite(broken, {"value": 7})
+
+
+def test_versions_are_of_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "PACKAGES", ("numpy", "no-such-package"))
+    assert report.versions() == {"numpy": np.__version__}
+
+
+def test_the_models_of_the_table_are_in_the_manifest() -> None:
+    for name in (*peers.NAMES, *layers.NAMES):
+        assert models.entry(name).role == "model"
+    assert all(name in CONTESTANTS for name in report.PEERS)
