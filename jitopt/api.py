@@ -16,6 +16,7 @@ from jitopt.errors import JitoptError, MemoryLimitError, ModelError
 from jitopt.ir.clone import clone
 from jitopt.ir.graph import Graph
 from jitopt.ir.verifier import verify as verify_graph
+from jitopt.lower.algorithms import ALGORITHMS
 from jitopt.lower.groups import GROUPINGS
 from jitopt.model import FUSION, CompiledModel, ModelOptions, compile_model, select_outputs
 from jitopt.ops import find
@@ -62,8 +63,8 @@ def compile(
     precision    "exact", "default" or "fast"; see docs/architecture.md
     gelu         "exact", "tanh" or "sigmoid": the form GELU may take
     optimize     False: no pass runs, every operator is its own kernel
-    disable      names of passes not to run; also "fusion" or its parts "pointwise-groups", "epilogues" and
-                 "concat-views"
+    disable      names of passes not to run; also "winograd", "fusion" or its parts "pointwise-groups", "epilogues"
+                 and "concat-views"
     shapes       input shapes to bind before the first run: mappings from input name to extents, or one mapping
     outputs      names of the tensors to return, intermediate ones too; None or []: the model's outputs
     feeds        sample inputs; their shapes are bound, too
@@ -137,7 +138,7 @@ def _options(
     _one_of("gelu", gelu, GELUS)
     names = (disable,) if isinstance(disable, str) else tuple(disable)
     for name in names:
-        _one_of("disable", name, (FUSION, *GROUPINGS, *PASSES))
+        _one_of("disable", name, (FUSION, *GROUPINGS, *ALGORITHMS, *PASSES))
     if target is not None:
         _one_of("target", target, tuple(TARGETS))
     if num_threads is not None and operator.index(num_threads) < 1:

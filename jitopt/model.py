@@ -17,6 +17,7 @@ from jitopt.codegen.templates import render
 from jitopt.errors import MemoryLimitError, ModelError
 from jitopt.ir.graph import Graph
 from jitopt.ir.verifier import verify
+from jitopt.lower.algorithms import ALGORITHMS
 from jitopt.lower.groups import CONCAT_VIEWS, GROUPINGS
 from jitopt.lower.layout import assign_layouts
 from jitopt.lower.lowering import lower
@@ -74,6 +75,7 @@ REWRITES: dict[str, tuple[str, ...]] = {
     "epilogues": ("epilogues",),
     "pointwise groups": ("pointwise-groups",),
     "concat views": (CONCAT_VIEWS,),
+    "Winograd": ("winograd",),
 }
 Progress = Callable[[int, int, str, float], None]
 
@@ -120,7 +122,7 @@ def optimize_model(graph: Graph, options: ModelOptions) -> OptimizeReport:
     """Run the passes that the options leave on a graph with types; without any, take out nodes that feed nothing."""
     report = OptimizeReport()
     if options.optimize:
-        passes = tuple(name for name in options.disable if name not in (FUSION, *GROUPINGS))
+        passes = tuple(name for name in options.disable if name not in (FUSION, *GROUPINGS, *ALGORITHMS))
         report = optimize(
             graph, precision=options.precision, gelu=options.gelu, disable=passes, max_memory=options.max_memory
         )  # fmt: skip
@@ -135,7 +137,7 @@ def lower_model(graph: Graph, options: ModelOptions) -> Program:
     """The program of an optimised graph, which gets its layouts."""
     assign_layouts(graph, options.target.lanes)
     infer(graph)
-    program = lower(graph, options.target, groupings=groupings_of(options))
+    program = lower(graph, options.target, groupings=groupings_of(options), algorithms=algorithms_of(options))
     _check_bytes(sum(b.array.nbytes for b in program.constants if b.array is not None), graph.name, options.max_memory)
     return program
 
@@ -145,6 +147,13 @@ def groupings_of(options: ModelOptions) -> tuple[str, ...]:
     if not options.optimize or FUSION in options.disable:
         return ()
     return tuple(g for g in GROUPINGS if g not in options.disable)
+
+
+def algorithms_of(options: ModelOptions) -> tuple[str, ...]:
+    """The algorithms these options leave: none where every operator is a kernel, nor where answers must be exact."""
+    if not options.optimize or options.precision == "exact":
+        return ()
+    return tuple(a for a in ALGORITHMS if a not in options.disable)
 
 
 def select_outputs(graph: Graph, names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from jitopt.codegen.render_finish import operands_tuple, render_finish
 from jitopt.lower.contraction import GEMM_WORDS
 from jitopt.lower.convolution import CONV_WORDS
 from jitopt.lower.convolution_kinds import DEPTHWISE_WORDS, GROUPED_WORDS, STEM_WORDS
+from jitopt.lower.convolution_winograd import WINOGRAD_WORDS
 from jitopt.lower.spec import KernelSpec
 
 
@@ -29,6 +30,7 @@ def render_gemm(spec: KernelSpec) -> Module:
 _CONVOLUTIONS = {
     "conv": ("conv.direct", "make_conv", CONV_WORDS),
     "conv_transposed": ("conv.transposed", "make_conv_transposed", CONV_WORDS),
+    "winograd": ("conv.winograd", "make_winograd", WINOGRAD_WORDS),
     "stem": ("conv.stem", "make_stem", STEM_WORDS),
     "depthwise": ("conv.depthwise", "make_depthwise", DEPTHWISE_WORDS),
     "grouped": ("conv.grouped", "make_grouped", GROUPED_WORDS),

@@ -16,6 +16,7 @@ RENDERERS: dict[str, Callable[[KernelSpec], Module]] = {
     "stem": render_contraction.render_convolution,
     "grouped": render_contraction.render_convolution,
     "conv_transposed": render_contraction.render_convolution,
+    "winograd": render_contraction.render_convolution,
     "depthwise": render_contraction.render_convolution,
     "pool": render_pooling.render_window,
     "pool_rows": render_pooling.render_window,

@@ -12,6 +12,7 @@ from jitopt.ir.dims import product, symbols
 from jitopt.ir.graph import Graph, Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower import templates as _templates  # noqa: F401  (registers every template)
+from jitopt.lower.algorithms import ALGORITHMS, algorithm_of
 from jitopt.lower.checks import checks_of, extents_follow
 from jitopt.lower.context import Context
 from jitopt.lower.groups import CONCAT_VIEWS, GROUPINGS, Group, form_groups
@@ -85,8 +86,12 @@ def _shape_symbols(value: Value) -> set[str]:
     return {s for dim in value.type.shape or () for s in symbols(dim)}
 
 
-def lower(graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS) -> Program:
+def lower(
+    graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS, algorithms: Iterable[str] = tuple(ALGORITHMS)
+) -> Program:  # fmt: skip
     """The program of an optimised graph whose layouts are chosen; the graph is not changed.
+
+    `algorithms` are those of ALGORITHMS that may be used where they pay.
 
     Raises UnsupportedOperator for a node with neither kernel nor reference; CompileError for a program that does not
     verify, which is a bug of ours.
@@ -100,7 +105,8 @@ def lower(graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS)
         if operator_of(node).reference is None:
             raise UnsupportedOperator(f"{node.op} has neither kernel nor reference", node=node.name)
     order = _schedule(graph, groups, hosts, aside)
-    context = Context(graph, target, find_homes(graph, order, aside) if CONCAT_VIEWS in groupings else {})
+    homes = find_homes(graph, order, aside) if CONCAT_VIEWS in groupings else {}
+    context = Context(graph, target, homes, algorithms)
     for value in graph.inputs:
         size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
         tensor = value.type if isinstance(value.type, TensorType) else None
@@ -108,7 +114,7 @@ def lower(graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS)
     parts: list[Segment | HostStep] = []
     for unit in order:
         if isinstance(unit, Group):
-            steps = unit.template.lower(unit, context)
+            steps = algorithm_of(unit, context).lower(unit, context)
             if steps and (not parts or not isinstance(parts[-1], Segment)):
                 parts.append(Segment())
             if steps:
