@@ -17,7 +17,7 @@ import numpy as np
 
 from jitopt_kernels.abi import share
 from jitopt_kernels.gemm import make_gemm
-from jitopt_kernels.simd import fma, inlined, load, splat, store, tail_mask
+from jitopt_kernels.simd import fma, inlined, load, prefetch, splat, store, tail_mask
 from jitopt_kernels.tiling import merged
 from jitopt_kernels.winograd_packing import LINE_BYTES, POINTS, TAPS
 
@@ -114,6 +114,7 @@ def _make_input(lanes: int, outputs: int) -> Any:
     side, vec = outputs + TAPS - 1, lanes * 4
     row_bytes, square = side * vec, side * side * vec
     line = _make_input_line(lanes, outputs)
+    ahead, ahead_lines = 2 * outputs * vec, max(outputs * vec // LINE_BYTES, 1)  # the tile after the next of this row
 
     @inlined
     def transform(x, x_block, x_row, blocks, y, z, height, width, v, v_step, scratch):
@@ -132,6 +133,7 @@ def _make_input(lanes: int, outputs: int) -> Any:
                 source, step = patch, row_bytes
             for r in range(side):
                 line(source + r * step, vec, half + r * row_bytes, vec)
+                prefetch(x + r * x_row + ahead, ahead_lines)
             for c in range(side):
                 line(half + c * vec, row_bytes, v + c * v_step, side * v_step)
             x += x_block
