@@ -11,6 +11,7 @@ An infinity or NaN in the input makes its whole tile NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,8 @@ def make_winograd(
     side, vec, width_ = outputs + TAPS - 1, lanes * 4, panel * lanes
     positions = side * side
     square, line_blocks = positions * vec, max(LINE_BYTES // vec, 1)
-    transform = _make_input(lanes, outputs)
+    transform, product = _make_input(lanes, outputs), _make_product(lanes, heights, panel)
     restore = _make_output(lanes, outputs, finish, finish_tail)
-    product = make_gemm(
-        lanes=lanes, heights=heights, panel=panel, finish=_store_product, finish_tail=None, whole=True, single_row=False
-    )
 
     @merged
     def winograd(
@@ -80,8 +78,8 @@ def make_winograd(
                     at = v + t * v_tile + block * vec
                     transform(source, x_block, x_row, there, y, z, height, width, at, v_step, scratch)
             product(
-                v, v_step, 0, v_tile, w + first * panel_bytes, panels * panel_bytes, 0, 0, positions, 1, count,
-                (last - first) * width_, blocks * lanes, 0, m_tile, 0, (m, m_step), 0, 1,
+                v, v_step, v_tile, w + first * panel_bytes, panels * panel_bytes, m, m_step, m_tile, positions, count,
+                (last - first) * width_, blocks * lanes,
             )  # fmt: skip
             stop = min(last * panel, (channels + lanes - 1) // lanes)
             for block in range(first * panel, stop, line_blocks):
@@ -104,6 +102,24 @@ def _store_product(v, image, offset, column, operands):
     store(operands[0] + image * operands[1] + offset, v)
 
 
+@cache
+def _make_product(lanes: int, heights: tuple[int, ...], panel: int) -> Any:
+    """product(v, v_step, v_tile, w, w_step, m, m_step, m_tile, positions, tiles, columns, depth): M = V x W for every
+    position. It does not depend on the epilogue, so a process compiles it once."""
+    gemm = make_gemm(
+        lanes=lanes, heights=heights, panel=panel, finish=_store_product, finish_tail=None, whole=True, single_row=False
+    )
+
+    @inlined
+    def product(v, v_step, v_tile, w, w_step, m, m_step, m_tile, positions, tiles, columns, depth):
+        gemm(
+            v, v_step, 0, v_tile, w, w_step, 0, 0, positions, 1, tiles, columns, depth, 0, m_tile, 0, (m, m_step), 0, 1
+        )
+
+    return product
+
+
+@cache
 def _make_input(lanes: int, outputs: int) -> Any:
     """transform(...): B^T d B of one tile, `blocks` channel blocks.
 
