@@ -18,10 +18,10 @@ from jitopt.passes.infer import infer
 # The most kernels a run may execute, reorders apart.
 LIMITS = {
     "efficientnet-lite0": 53, "open-nsfw": 60, "resnet50": 58, "squeezenet": 31, "ocr-cls": 90, "ocr-det": 93,
-    "u2netp": 190, "minilm-l3": 75, "densenet121": 183, "inception-v1": 75, "inception-v2": 84,
+    "u2netp": 190, "minilm-l3": 75, "densenet121": 183, "inception-v1": 75, "inception-v2": 84, "shufflenet": 75,
 }  # fmt: skip
 WITHOUT_HOST_STEPS = (
-    *LIMITS, "ocr-rec", "minilm-l6-int8", "shufflenet", "alexnet", "zfnet512", "vgg19",
+    *LIMITS, "ocr-rec", "minilm-l6-int8", "alexnet", "zfnet512", "vgg19",
 )  # fmt: skip
 LARGE = {"alexnet", "zfnet512", "vgg19"}  # hundreds of MB of weights, which take seconds to read and pack
 

@@ -2,7 +2,7 @@
 
 copy         `pieces` strided copies, each over its own nest of `axes` loops. Words per piece p: p<p>_src, p<p>_dst,
              extents p<p>_n<a>, byte strides p<p>_s<a> of the source and p<p>_d<a> of the destination (all but its last)
-gather, take, to_blocked, from_blocked   one call of the library's kernel with the words in order
+gather, take, to_blocked, from_blocked, shuffle   one call of the library's kernel with the words in order
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def render_take(spec: KernelSpec) -> Module:
 
 
 def render_reorder(spec: KernelSpec) -> Module:
-    """Templates "to_blocked" and "from_blocked"."""
+    """Templates "to_blocked", "from_blocked" and "shuffle"."""
     m = Module(spec)
     m.use("movement", f"make_{spec.template}")
     m.lines(0, f"{spec.template} = make_{spec.template}(lanes={spec.lanes})", "", "")

@@ -29,6 +29,7 @@ RENDERERS: dict[str, Callable[[KernelSpec], Module]] = {
     "take": render_movement.render_take,
     "to_blocked": render_movement.render_reorder,
     "from_blocked": render_movement.render_reorder,
+    "shuffle": render_movement.render_reorder,
 }
 
 

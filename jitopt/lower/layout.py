@@ -14,6 +14,7 @@ import numpy as np
 from jitopt.ir.graph import ROW_MAJOR, Graph, Layout, Node, Value
 from jitopt.ir.types import TensorType
 from jitopt.lower.convolution import reads_row_major
+from jitopt.lower.shuffle import shuffle_from
 from jitopt.lower.template import template_of
 from jitopt.lower.windows import whole_blocks
 from jitopt.ops import operator_of
@@ -33,10 +34,13 @@ class _Assigner:
     def __init__(self, graph: Graph, lanes: int) -> None:
         self.graph, self.layout = graph, Layout(lanes)
         self._twins: dict[tuple[Value, Layout], Value] = {}
+        self._replaced: list[Node] = []  # by nodes of our own, later ones first
         self._full: dict[tuple[Value, int], Value] = {}  # constants as tensors of full rank
 
     def run(self) -> None:
         for node in self.graph.nodes:
+            if node in self._replaced:
+                continue
             rule = _RULES.get(node.op)
             if rule is None and operator_of(node).kind is Kind.MAP:
                 rule = _Assigner.map
@@ -46,6 +50,8 @@ class _Assigner:
         for value in list(dict.fromkeys(self.graph.outputs)):
             if value.layout.block:
                 self._row_major_output(value)
+        for node in self._replaced:
+            self.graph.remove(node)
         for node in self.graph.nodes:  # made for a kernel that then refused
             if node.op == "jitopt.Reorder" and not node.output.uses and not self.graph.is_output(node.output):
                 self.graph.remove(node)
@@ -151,6 +157,21 @@ class _Assigner:
             value.layout = self.layout
         return True
 
+    def reshape(self, node: Node) -> bool:
+        """The channel shuffle that a Reshape begins, if its input is blocked."""
+        x, found = node.arg(0), shuffle_from(node)
+        if found is None or not x.layout.block or x.dtype.name != "float32":
+            return False
+        nodes, groups = found
+        last = nodes[-1].output
+        out: Value = self.graph.add(
+            "jitopt.ChannelShuffle", [x], name=self.graph.fresh_name(f"{last.name}/shuffled"), groups=groups
+        )
+        out.type, out.layout = last.type, x.layout
+        self.graph.replace(last, out)
+        self._replaced += nodes[::-1]
+        return True
+
     def map(self, node: Node) -> bool:
         """Blocked where some full-size input is and all others can follow."""
         out = node.output
@@ -203,6 +224,7 @@ _RULES: dict[str, Callable[[_Assigner, Node], bool]] = {
     "GlobalMaxPool": _Assigner.follow,
     "Resize": _Assigner.follow,
     "Concat": _Assigner.concat,
+    "Reshape": _Assigner.reshape,
     "Split": _Assigner.windows,
     "Slice": _Assigner.windows,
 }

@@ -12,6 +12,7 @@ from jitopt.lower import (
     pooling,
     resizing,
     rows,
+    shuffle,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "pooling",
     "resizing",
     "rows",
+    "shuffle",
 ]

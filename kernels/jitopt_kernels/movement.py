@@ -11,7 +11,19 @@ from numba import njit
 
 from .abi import INDEX_OUT_OF_RANGE, report, share, word
 from .loops import load_strided, load_strided_masked
-from .simd import convert, load, load_masked, load_scalar, select, store, store_masked, store_scalar, tail_mask
+from .simd import (
+    convert,
+    gather,
+    iota,
+    load,
+    load_masked,
+    load_scalar,
+    select,
+    store,
+    store_masked,
+    store_scalar,
+    tail_mask,
+)  # fmt: skip
 
 SIZES = {"uint8": 1, "int32": 4, "int64": 8}
 
@@ -163,6 +175,32 @@ def make_from_blocked(*, lanes: int) -> Callable[..., None]:
             copy(y + image * y_image + channel * pixels * 4, src, lanes * 4, pixels)
 
     return from_blocked
+
+
+def make_shuffle(*, lanes: int) -> Callable[..., None]:
+    """Channel shuffle of a blocked float32 [N, C, P]: channel i * C / groups + j becomes channel j * groups + i.
+
+    Arguments: x, y, images, channels, groups, pixels, x_image and y_image (bytes from image to image), tid, nthreads.
+    Each output block gathers its lanes from as many channels; `some` pixels at a time, whose lines stay in L1 for the
+    other blocks that take from them.
+    """
+    vec, some = lanes * 4, 256
+
+    @njit
+    def shuffle(x, y, images, channels, groups, pixels, x_image, y_image, tid, nthreads):
+        blocks, chunks, size = (channels + lanes - 1) // lanes, (pixels + some - 1) // some, channels // groups
+        low, high = share(images * chunks * blocks, 1, tid, nthreads)
+        for unit in range(low, high):
+            image, first, block = unit // blocks // chunks, unit // blocks % chunks * some, unit % blocks
+            channel = iota("int64", lanes) + block * lanes
+            exists = channel < channels
+            source = select(exists, channel % groups * size + channel // groups, 0)
+            offsets = source // lanes * (pixels * vec) + source % lanes * 4
+            src, dst = x + image * x_image + first * vec, y + image * y_image + (block * pixels + first) * vec
+            for p in range(min(some, pixels - first)):
+                store(dst + p * vec, select(exists, gather(src + p * vec, offsets, "int32"), 0))
+
+    return shuffle
 
 
 def make_gather_nd(*, dtype: str, lanes: int, depth: int) -> Callable[..., None]:

@@ -12,6 +12,7 @@ UNSAMPLED: dict[str, str] = {
     "Scan": _SUBGRAPHS,
     "SequenceMap": _SUBGRAPHS,
     "Optional": _OPTIONAL,
+    "jitopt.ChannelShuffle": "our own, between blocked values only",
     "jitopt.Reorder": "our own change of layout, no ONNX operator",
     "OptionalHasElement-15": _OPTIONAL,
     "OptionalGetElement-15": _OPTIONAL,

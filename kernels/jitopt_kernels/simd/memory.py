@@ -187,16 +187,16 @@ def _gather(context: Any, base: Any, offsets: Any, dtype: Any) -> Any:
     if not isinstance(offsets, Vec) or offsets.dtype not in ("int32", "int64"):
         return None
     result = vector(dtype_literal(dtype), offsets.lanes)
-    storage, lanes = ir.VectorType(result.element.storage, offsets.lanes), offsets.lanes
+    storage, lanes = result.element.storage, offsets.lanes
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.VectorType(INT64, lanes)
-        bytes_ = args[1] if offsets.dtype == "int64" else builder.sext(args[1], wide)
-        pointers = ir.VectorType(result.element.storage.as_pointer(), lanes)
-        where = builder.inttoptr(builder.add(splat(builder, args[0], lanes), bytes_), pointers)
-        everywhere = constant(ir.VectorType(ir.IntType(1), lanes), 1)
-        masked = (where, INT32(result.element.size), everywhere, constant(storage, 0))
-        value = call(builder, "masked.gather", storage, *masked, over=(storage, pointers))
+        """One load a lane: offsets that stay the same in a loop stay in registers, which a gather instruction's
+        addresses, a vector that changes with the base, would not."""
+        bytes_ = args[1] if offsets.dtype == "int64" else builder.sext(args[1], ir.VectorType(INT64, lanes))
+        value = ir.Constant(ir.VectorType(storage, lanes), ir.Undefined)
+        for lane in map(INT32, range(lanes)):
+            at = pointer(builder, builder.add(args[0], builder.extract_element(bytes_, lane)), storage)
+            value = builder.insert_element(value, builder.load(at, align=result.element.size), lane)
         return _from_storage(builder, result.element, value)
 
     return result(types.int64, offsets, dtype), emit
