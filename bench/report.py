@@ -4,7 +4,8 @@
     python -m bench.report --only models  measure this part again and keep the others
     python -m bench.report --read         measure nothing, write from bench/results.json
 
-Ten minutes on two cores. Run it on a machine that does nothing else: the numbers are only as quiet as it is.
+Ten minutes on two cores, and as much again where no kernel is compiled yet. Run it on a machine that does nothing else:
+the numbers are only as quiet as it is.
 """
 
 from __future__ import annotations
