@@ -105,8 +105,7 @@ def settle(
         graph = exact_graph(source, precision=options.precision, gelu=options.gelu, disable=options.disable)
         evidence = gather(graph, given, shapes, _limit(model, make.executor(model)))
         if evidence.proves:
-            model, attempts = _retreat(model, make, evidence, known, options)
-            found = Verdict(RIGHT if attempts[-1].ok else WRONG, attempts=attempts)
+            model, found = _retreat(model, make, evidence, known, options)
         else:
             found = Verdict(UNPROVEN)
         found = replace(found, evidence=evidence.origin, idle=evidence.idle)
@@ -122,20 +121,30 @@ def settle(
 
 def _retreat(
     model: CompiledModel, make: Maker, evidence: Evidence, known: Verdict | None, options: ModelOptions
-) -> tuple[CompiledModel, tuple[Attempt, ...]]:
+) -> tuple[CompiledModel, Verdict]:
     """Give up stage after stage that took part until the answers are right or nothing is left to give up.
 
-    `options` are those asked for; the model is already without what is `known` to be needed.
+    `options` are those asked for; the model is already without what is `known` to be needed. Where no stage makes the
+    answers right, rewrites are not to blame (a model may be ill-conditioned, an index a matter of rounding):
+    the first attempt stays that is at most twice as far off as the best.
     """
     without = known.without if known is not None else ()
-    attempts = [a for a in known.attempts if not a.ok] if known is not None else []
+    earlier = [a for a in known.attempts if not a.ok] if known is not None else []
+    attempts: list[Attempt] = []
     while True:
         attempts.append(evidence.hold(_runner(model, make.executor(model)), without))
         stage = next((s for s in STAGES if s.name not in without and s.took_part(model)), None)
         if attempts[-1].ok or stage is None:
-            return model, tuple(attempts)
+            break
         without = (*without, stage.name)
         model = make.model(_less(options, without))
+    chosen = attempts[-1]
+    if not chosen.ok:
+        chosen = next(a for a in attempts if a.error <= 2 * min(b.error for b in attempts))
+    if chosen is not attempts[-1]:
+        model = make.model(_less(options, chosen.without))
+    status = RIGHT if chosen.ok else WRONG
+    return model, Verdict(status, attempts=(*earlier, *attempts), without=chosen.without)
 
 
 def _runner(model: CompiledModel, executor: Executor) -> Callable[[Feeds], list[Any]]:

@@ -17,9 +17,9 @@ MEANINGS = {
     OFF: "not checked",
     UNNEEDED: "nothing to check: no rewrite moves a result",
     UNCHECKED: "could not be checked",
-    UNPROVEN: "refused as a check: the exact answers do not vary",
+    UNPROVEN: "not checked: exact answers hardly vary on these feeds, give others with feeds=",
     RIGHT: "within tolerance of exact answers",
-    WRONG: "NOT within tolerance of exact answers, even without the rewrites",
+    WRONG: "NOT within tolerance of exact answers, nor with fewer rewrites",
 }
 
 
@@ -35,6 +35,11 @@ class Attempt:
     ok: bool
     tolerances: float | None
     reason: str = ""
+
+    @property
+    def error(self) -> float:
+        """`tolerances` as a number."""
+        return float("inf") if self.tolerances is None else self.tolerances
 
     def __str__(self) -> str:
         how = f"without {' and '.join(self.without)}" if self.without else "as asked"
@@ -52,7 +57,7 @@ class Verdict:
 
     status    one of MEANINGS                           reason    why there was no check
     feeds     digests of the feeds it was checked on    evidence  what these feeds were
-    attempts  in the order they were made; the last one is the model in use
+    attempts  in the order they were made              without   stages the model in use does without
     idle      outputs that hardly vary on these feeds, about which they prove nothing
     """
 
@@ -61,12 +66,8 @@ class Verdict:
     feeds: tuple[str, ...] = ()
     evidence: str = ""
     attempts: tuple[Attempt, ...] = ()
+    without: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
-
-    @property
-    def without(self) -> tuple[str, ...]:
-        """Stages the model in use does without."""
-        return self.attempts[-1].without if self.attempts else ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as JSON takes it."""
@@ -77,7 +78,7 @@ class Verdict:
         """The verdict `as_dict` gave, after a way through JSON. Raises ValueError for anything else."""
         try:
             attempts = tuple(Attempt(**{**a, "without": tuple(a["without"])}) for a in data["attempts"])
-            lists = {name: tuple(data[name]) for name in ("feeds", "idle")}
+            lists = {name: tuple(data[name]) for name in ("feeds", "idle", "without")}
             found = cls(**{**data, **lists, "attempts": attempts})
         except (KeyError, TypeError) as error:
             raise ValueError(f"no verdict: {error!r}") from error

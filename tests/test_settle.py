@@ -22,7 +22,7 @@ from jitopt.model import CompiledModel, ModelOptions, compile_model
 from jitopt.passes.pipelines import PASSES
 from jitopt.runtime.executor import Executor
 from jitopt.settle import STAGES, Maker, Stage, settle
-from jitopt.verdict import KIND, OFF, RIGHT, UNCHECKED, UNNEEDED, UNPROVEN, WRONG, verdict_key
+from jitopt.verdict import KIND, MEANINGS, OFF, RIGHT, UNCHECKED, UNNEEDED, UNPROVEN, WRONG, verdict_key
 from tests.networks import N, convolutional, floats, pair, reference
 
 OPTIONS = ModelOptions(choose_target(None))
@@ -175,16 +175,30 @@ def test_answers_that_stay_wrong_are_called_so(monkeypatch: pytest.MonkeyPatch, 
     graph = convolutional()
     model = settled(graph, cache)
     assert model.verdict.status == WRONG and not any(attempt.ok for attempt in model.verdict.attempts)
-    assert model.verdict.without == ("folding",) and "fold-batchnorm" in model.options.disable
+    assert [attempt.without for attempt in model.verdict.attempts] == [(), ("folding",)]
+    assert model.verdict.without == () and model.options == OPTIONS, "folding is not to blame: it stays"
     assert "NOT within tolerance" in model.verdict.lines()[0]
     assert settled(graph, cache, feeds={"x": floats(1, 3, 8, 8)}).verdict == model.verdict
+
+
+def test_what_is_nearer_to_right_stays_where_nothing_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crooked(*arguments: Any) -> Any:
+        honest = evidence.gather(*arguments)
+        cases = tuple((feeds, [answer + np.float32(5e-3) for answer in answers]) for feeds, answers in honest.cases)
+        return dataclasses.replace(honest, cases=cases)
+
+    monkeypatch.setattr(settle_module, "gather", crooked)
+    model = settled(cancelling(), feeds=whole_feeds())
+    first, last = model.verdict.attempts
+    assert model.verdict.status == WRONG and first.error > 2 * last.error > 2
+    assert model.verdict.without == ("folding",) and "fold-batchnorm" in model.options.disable
 
 
 # feeds that prove nothing -----------------------------------------------------------------------------------------
 def test_answers_too_small_to_tell_are_no_check() -> None:
     verdict = settled(block(0, gamma=1e-5)).verdict
     assert verdict.status == UNPROVEN and verdict.idle == ("y",) and not verdict.attempts
-    assert verdict.lines() == ["answers: refused as a check: the exact answers do not vary (generated feeds)"]
+    assert verdict.lines() == [f"answers: {MEANINGS[UNPROVEN]} (generated feeds)"]
 
 
 def test_feeds_whose_order_does_not_matter_are_no_check() -> None:
