@@ -20,6 +20,7 @@ from jitopt.passes.grouped_transposes import UngroupTransposes
 from jitopt.passes.identities import RemoveIdentities
 from jitopt.passes.inline_if import InlineIf
 from jitopt.passes.merge_affine import MergeAffine
+from jitopt.passes.nest_concats import NestConcats
 from jitopt.passes.pairs import CancelPairs
 from jitopt.passes.recognise_activations import RecogniseActivations
 from jitopt.passes.recognise_gelu import ApproximateGelu, RecogniseGelu
@@ -58,7 +59,7 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("weights", ("fold-pad", "fold-batchnorm", "fold-affine", "dead-code")),
     ("affine", ("batchnorm-to-affine", "merge-affine", "fold-affine", "fold-affine-before", "dead-code")),
     ("operators", ("approximate-gelu", "replace-operators", "replace-operators-bounded", *CLEAN)),
-    ("finish", ("merge-constants", "dead-code")),
+    ("finish", ("nest-concats", "merge-constants", "dead-code")),
 )
 
 PASSES: dict[str, Pass] = {
@@ -66,7 +67,7 @@ PASSES: dict[str, Pass] = {
     for rewrite in (
         ApproximateGelu(), BatchNormToAffine(), CancelPairs(), CancelTransposes(), CommonSubexpressions(),
         ConstantShapes(), DeadCode(), FoldAffine(), FoldAffineBefore(), FoldBatchNorm(), FoldConstants(), FoldPad(),
-        InlineIf(), LocalConstants(), MergeAffine(), MergeConstants(), MergeTransposes(), MergeViews(),
+        InlineIf(), LocalConstants(), MergeAffine(), MergeConstants(), MergeTransposes(), MergeViews(), NestConcats(),
         RecogniseActivations(), RecogniseGelu(), RecogniseLayerNorm(), RecogniseSoftmax(), RemoveIdentities(),
         ReplaceExactly(), ReplaceWithinBound(), ShapeArithmetic(), UngroupTransposes(), UnwrapSoftmax(),
     )

@@ -136,6 +136,18 @@ def test_a_dense_block_is_one_growing_buffer(batch: str) -> None:
 
 
 @pytest.mark.parametrize("batch", BATCHES)
+def test_a_dense_block_that_joins_all_layers_each_time(batch: str) -> None:
+    def build(net: Net) -> None:
+        layers = [net.wide]
+        for _ in range(3):
+            joined = net.concat(*layers) if len(layers) > 1 else net.wide
+            layers.append(net.conv(net.add("Relu", joined), 16 + 8 * (len(layers) - 1), 8, 3))
+        net.graph.output(net.conv(net.concat(*layers), 40, 4), "y")
+
+    check_batches(build, batch, copies=0)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
 def test_every_kind_of_kernel_reads_and_writes_parts(batch: str) -> None:
     def build(net: Net) -> None:
         add, x = net.add, net.wide
