@@ -97,6 +97,7 @@ class Explanation:
         reduction                        1 - optimized_ops / original_ops
         fused_ops                        operators that share a kernel with others
         kernels_run, reorders_run, kernels_compiled
+        parts_in_place                   results that kernels store straight into that of a Concat
         groups                           in the order they run: kernel key, template, members, operators, constants
         host_steps                       node, operator and why it has no kernel
         passes                           those that changed something: name, round, changes, seconds
@@ -122,6 +123,7 @@ class Explanation:
             "kernels_run": len(compute),
             "reorders_run": len(steps) - len(compute),
             "kernels_compiled": len(self.model.kernels),
+            "parts_in_place": sum(not r.whole for s in steps if "Concat" not in s.ops for r in s.writes),
             "groups": [
                 {
                     "kernel": self.model.kernels[s.spec].key, "template": s.spec.template, "members": list(s.nodes),
@@ -146,11 +148,12 @@ class Explanation:
 
     def __str__(self) -> str:
         d = self.as_dict()
+        placed = d["parts_in_place"]
         lines = [
             f"{d['model']} for {d['target']}, precision {d['precision']}",
             f"{d['original_ops']} operators became {d['optimized_ops']} steps ({d['reduction']:.0%} fewer): "
             f"{d['kernels_run']} kernels and {d['reorders_run']} reorders a run, {d['kernels_compiled']} compiled, "
-            f"{len(d['host_steps'])} host steps",
+            f"{len(d['host_steps'])} host steps" + (f"; {placed} results stored in a Concat's place" if placed else ""),
             *self.model.verdict.lines(),
             "",
             "passes",

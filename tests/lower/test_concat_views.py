@@ -317,6 +317,8 @@ def test_steps_in_disjoint_parts_need_no_barrier() -> None:
         (0, 400, 50, 800), (400, 400, 50, 800),
     ]  # fmt: skip
     assert [s.flags for s in (left, right, last)] == [0, 0, BARRIER]
+    explained = session.explain()
+    assert explained.as_dict()["parts_in_place"] == 2 and "2 results stored in a Concat's place" in str(explained)
 
 
 def test_a_buffer_lives_from_its_first_part_to_its_last_reader() -> None:
