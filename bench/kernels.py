@@ -13,23 +13,24 @@ FULL = ("Residual", "Relu")  # after the bias
 
 @dataclass(frozen=True)
 class Asked:
-    """A case and the share of measured FMA peak it should reach on one thread."""
+    """A case and the share of measured FMA peak it should reach on one thread; None: none is asked."""
 
     group: str
     case: Case
-    share: float
+    share: float | None
 
 
-def blocks(target: Target) -> list[Asked]:
-    """Register tiles of full height on operands that the first two caches hold, with bias, residual and ReLU."""
+def small(target: Target) -> list[Asked]:
+    """Whole kernels on operands that the first two caches hold, with bias, residual, ReLU; `tiles` has floors."""
     rows, columns = 24 * target.gemm_heights[0], 4 * target.gemm_panel * target.lanes
     size, filters = 4 * target.conv_heights[0], 4 * target.conv_panel * target.lanes
-    return [
-        Asked("register tiles", gemm((rows, 64, 2 * columns), then=FULL), 0.95),
-        Asked("register tiles", gemm((rows, 576, columns), then=FULL), 0.97),
-        Asked("register tiles", conv((1, 64, size, size), filters, 1, then=FULL), 0.95),
-        Asked("register tiles", conv((1, 64, size + 2, size + 2), filters, 3, pad=0, then=FULL), 0.97),
+    cases = [
+        gemm((rows, 64, 2 * columns), then=FULL),
+        gemm((rows, 576, columns), then=FULL),
+        conv((1, 64, size, size), filters, 1, then=FULL),
+        conv((1, 64, size + 2, size + 2), filters, 3, pad=0, then=FULL),
     ]
+    return [Asked("small kernels", case, None) for case in cases]
 
 
 def resnet50() -> list[Asked]:

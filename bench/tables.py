@@ -54,11 +54,15 @@ def waterfall(results: Results) -> str:
 
 def contractions(results: Results) -> str:
     rows = [
-        (k["group"], k["case"], f"{k['gflops']:.1f}", f"{k['peak_share']:.0%}", f"{k['asked']:.0%}")
+        (k["group"], k["case"], f"{k['gflops']:.1f}", f"{k['peak_share']:.0%}", _aim(k["asked"]))
         for k in results["kernels"]
         if k["group"] not in ("GELU", "pointwise chains")
     ]
     return table(("one thread", "kernel", "GFLOP/s", "of measured peak", "aim"), rows)
+
+
+def _aim(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
 
 
 def gelu(results: Results) -> str:

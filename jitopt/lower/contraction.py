@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitopt_kernels.packing import gemm_scratch, pack_b
+from jitopt_kernels.packing import best_tile, gemm_scratch, pack_b
 
 from jitopt.ir.dims import Dim, Shape, product, select_eq
 from jitopt.ir.graph import Node, Value
@@ -20,6 +20,8 @@ from jitopt.lower.template import Template, serve, unusable
 from jitopt.ops import operator_of
 
 if TYPE_CHECKING:
+    from jitopt_kernels.targets import Target
+
     from jitopt.lower.context import Context
     from jitopt.lower.groups import Group
 
@@ -165,8 +167,7 @@ class Gemm(Template):
         if store is not None:
             ep.store_as(store, found.y[0])
         body, words, args = ep.finish(_result(ep, node, attrs))
-        target = context.target
-        panel, heights = target.gemm_panel, target.gemm_heights
+        heights, panel = _tile(found.n, context.target)
         constants: dict[str, Any] = {"layout": found.layout, "heights": heights, "panel": panel}
         constants["single_row"] = not isinstance(found.m, int) or found.m == 1
         constants["whole"] = isinstance(found.n, int) and found.n % (panel * context.lanes) == 0
@@ -174,13 +175,19 @@ class Gemm(Template):
         a, b = (_matrix(node.arg(i), i, group.through)[0] for i in (0, 1))
         a_strides, b_strides = (s * 4 for s in found.a), (s * 4 for s in found.b)
         head: list[Any] = [
-            context.address(a), *a_strides, _b_address(b, node, attrs, context), *b_strides,
+            context.address(a), *a_strides, _b_address(b, node, attrs, context, panel), *b_strides,
             *found.batch, found.m, found.n, found.k, found.y[1] * 4, found.y[2] * 4,
         ]  # fmt: skip
         scratch = gemm_scratch(found.k, context.lanes, heights, panel, found.layout)
         flops = product((*found.batch, found.m, found.n, found.k))
         reads = [a, *ep.reads] if b.constant is not None and found.layout == "packed" else [a, b, *ep.reads]
         return [context.step(spec, [*head, *args], reads, ep.writes, group, scratch=scratch, work=flops)]
+
+
+def _tile(columns: Dim, target: Target) -> tuple[tuple[int, ...], int]:
+    """Heights and panel of the target's tile that wastes the fewest columns; the narrowest where n is symbolic."""
+    tiles = ((target.gemm_heights, target.gemm_panel), (target.conv_heights, target.conv_panel))
+    return best_tile(columns, target.lanes, tiles) if isinstance(columns, int) else min(tiles, key=lambda tile: tile[1])
 
 
 def _row_by_row(group: Group, node: Node) -> bool:
@@ -210,11 +217,11 @@ def _result(ep: Epilogue, node: Node, attrs: Any) -> str:
     return out
 
 
-def _b_address(b: Value, node: Node, attrs: Any, context: Context) -> Address:
+def _b_address(b: Value, node: Node, attrs: Any, context: Context, panel: int) -> Address:
     if b.constant is None or len(b.shape) > 2:
         return context.address(b)
     transposed = node.op == "Gemm" and bool(attrs.transB)
-    lanes, panel = context.lanes, context.target.gemm_panel
+    lanes = context.lanes
     key = ("gemm", lanes, panel, transposed)
 
     def packing(array: Any) -> Any:

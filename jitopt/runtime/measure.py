@@ -95,17 +95,17 @@ def _gflops(address: int, lanes: int, nthreads: int) -> float:
     out = np.zeros((nthreads, 16), np.float32)
     count = 200_000
     half = struct.unpack("<i", struct.pack("<f", 0.5))[0]
-    seconds = _best_seconds(address, [out.ctypes.data, count, half], nthreads)
+    seconds = best_seconds(address, [out.ctypes.data, count, half], nthreads)
     return 2.0 * _CHAINS * lanes * count * nthreads / seconds / 1e9
 
 
 def _copy_gbs(address: int, nthreads: int, size: int) -> float:
     source, destination = np.ones(size, np.uint8), np.zeros(size, np.uint8)
-    seconds = _best_seconds(address, [source.ctypes.data, destination.ctypes.data, size], nthreads)
+    seconds = best_seconds(address, [source.ctypes.data, destination.ctypes.data, size], nthreads)
     return 2.0 * size / seconds / 1e9
 
 
-def _best_seconds(kernel: int, operands: list[int], nthreads: int) -> float:
+def best_seconds(kernel: int, operands: list[int], nthreads: int) -> float:
     """The shortest of the runs that fit into a fifth of a second, at least three."""
     args = np.array([0, 0, 0, 0, *operands], np.int64)
     launch = Launch(np.array([[kernel, args.ctypes.data, 0, 0]], np.int64), nthreads)

@@ -5,7 +5,8 @@ A is read in place with a run-time row stride. B is one of
                width = panel * lanes, the last one padded with zero columns
     "rows"     row-major [K, N] with a run-time row stride
     "columns"  transposed, [N, K] with K contiguous and a run-time row stride (the keys of attention)
-The last two are copied panel by panel into per-thread scratch where that pays; "rows" is read in place for few rows.
+The last two are copied panel by panel into per-thread scratch where that pays (`gemm_copy`); "rows" is read in place
+for few rows of A, or where B is small.
 Nothing outside A and B is ever read.
 
 Loop order: group of panels (as many as stay in cache), tile of rows, panel of the group. An output element is the sum
@@ -17,21 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from .abi import share
-from .packing import CHAIN, SCRATCH_PANELS, WIDE_PANELS, tile_bytes
+from .gemm_copy import make_copy
+from .packing import LINE_BYTES, ONE_CHAIN, SCRATCH_PANELS, WIDE_PANELS, tile_bytes
 from .simd import (
     inlined,
-    load,
-    load_masked,
-    load_scalar,
     prefetch,
     rank1,
-    splat,
-    store,
-    store_scalar,
-    tail_mask,
     tile_finish,
     tile_finish_tail,
     tile_zeros,
@@ -40,7 +33,8 @@ from .simd.partial import tile_plus, tile_store
 from .tiling import CACHE_BYTES, block_rows, chain_terms, five, merged, panel_group, pick_height, row_blocks, row_plan
 
 DEPTH = 4  # k steps unrolled in a tile
-LINE_BYTES = 64
+AHEAD = 4  # such groups of k steps from a prefetched row of a packed panel to its use
+IN_PLACE_BYTES = 24 * 1024  # rows of B that the first cache holds are read in place
 LAYOUTS = ("packed", "rows", "columns")
 
 
@@ -81,14 +75,12 @@ def make_gemm(
     tiles = _make_tiles(lanes, heights, panel, finish, None if whole else finish_tail)
     one_row = len(heights) - 1
     wide = _make_wide(lanes, panel, finish) if single_row else None
-    copy_panel = _make_copy(lanes, panel, columns)
+    copy_panel = make_copy(lanes, panel, columns)
 
     @merged
     def sweep(a, a_row, b, b_row, b_panel, k, chain, low, high, first, last, n, sums, operands, image, offset, y_row):
         """Tiles of rows [low, high) times panels [first, last); b addresses panel `first`."""
-        row, count = low, last - first
-        # Tiles prefetch what follows the swept panels in memory, a cache line for every few k.
-        ahead, enough = b + count * b_panel, b + 2 * count * b_panel
+        row = low
         while row < high:
             choice = pick_height(high - row, tallest, plan_low, plan_high)
             x, y, p, w = a + row * a_row, offset + row * y_row, first, b
@@ -98,12 +90,9 @@ def make_gemm(
                     p += WIDE_PANELS
                     w += WIDE_PANELS * b_panel
             row += tiles(
-                choice, x, a_row, w, b_row, b_panel, last - p, k, chain, ahead, sums, operands, image, y + p * step,
+                choice, x, a_row, w, b_row, b_panel, last - p, k, chain, sums, operands, image, y + p * step,
                 y_row, p * step, n - p * width,
             )  # fmt: skip
-            ahead += count * (k // DEPTH) * LINE_BYTES
-            if ahead >= enough:
-                ahead = b
 
     @merged
     def gemm(
@@ -115,7 +104,7 @@ def make_gemm(
         if not packed:
             group = min(group, SCRATCH_PANELS)
         groups = (panels + group - 1) // group
-        chain, copies = chain_terms(k, DEPTH), scratch + (sums_bytes if k > CHAIN else 0)
+        chain, copies = chain_terms(k, DEPTH), scratch + (sums_bytes if k > ONE_CHAIN else 0)
         unit, end = share(outer * inner * groups * blocks, 1, tid, nthreads)
         while unit < end:
             count = min(blocks - unit % blocks, end - unit)
@@ -131,7 +120,8 @@ def make_gemm(
                 )
             else:
                 # Panels [first, split) are read in place, [split, last) are copied.
-                split = first if columns or high - low >= copy_from_rows else max(first, min(last, n // width))
+                reused = high - low >= copy_from_rows and k * b_row > IN_PLACE_BYTES
+                split = first if columns or reused else max(first, min(last, n // width))
                 for p in range(split, last):
                     copy_panel(w, b_row, k, p * width, n, copies + (p - split) * panel_bytes)
                 at, between, along, begin, stop = w + first * step, step, b_row, first, split
@@ -154,27 +144,25 @@ def _make_tiles(lanes: int, heights: tuple[int, ...], panel: int, finish: Any, f
 
     @merged
     def tiles(
-        choice, a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+        choice, a, a_row, b, b_row, b_panel, count, k, chain, sums, operands, image, offset, y_row, column, valid
     ):
         if choice == 0:
             return tile0(
-                a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+                a, a_row, b, b_row, b_panel, count, k, chain, sums, operands, image, offset, y_row, column, valid
             )
         if choice == 1:
             return tile1(
-                a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+                a, a_row, b, b_row, b_panel, count, k, chain, sums, operands, image, offset, y_row, column, valid
             )
         if choice == 2:
             return tile2(
-                a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+                a, a_row, b, b_row, b_panel, count, k, chain, sums, operands, image, offset, y_row, column, valid
             )
         if choice == 3:
             return tile3(
-                a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
+                a, a_row, b, b_row, b_panel, count, k, chain, sums, operands, image, offset, y_row, column, valid
             )
-        return tile4(
-            a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid
-        )
+        return tile4(a, a_row, b, b_row, b_panel, count, k, chain, sums, operands, image, offset, y_row, column, valid)
 
     return tiles
 
@@ -185,16 +173,17 @@ def make_tile(lanes: int, height: int, panel: int, finish: Any, finish_tail: Any
     a, a_row                     the rows
     b, b_row, b_panel, count     the first panel, strides of k and of panels, number of panels
     k, chain                     terms of a sum, and of each of its chains
-    ahead, sums                  what to prefetch; memory for the sums of finished chains
+    sums                         memory for the sums of finished chains
     image, offset, y_row         where the first output lies
     column, valid                byte offset of the first column in per-column operands; columns that exist from there
 
     finish_tail is None where every panel is whole.
     """
     width, vec, whole = panel * lanes, lanes * 4, finish_tail is None
+    lines = max(DEPTH * width * 4 // LINE_BYTES, 1)
 
     @inlined
-    def tile(a, a_row, b, b_row, b_panel, count, k, chain, ahead, sums, operands, image, offset, y_row, column, valid):
+    def tile(a, a_row, b, b_row, b_panel, count, k, chain, sums, operands, image, offset, y_row, column, valid):
         for _ in range(count):
             acc, x, w, left = tile_zeros(height, panel, lanes), a, b, min(k, chain)
             rest = k - left
@@ -204,8 +193,7 @@ def make_tile(lanes: int, height: int, panel: int, finish: Any, finish_tail: Any
                         acc = rank1(acc, x + 4 * p, a_row, w + p * b_row, vec)
                     x += 4 * DEPTH
                     w += DEPTH * b_row
-                    prefetch(ahead)
-                    ahead += LINE_BYTES
+                    prefetch(w + AHEAD * DEPTH * width * 4, lines)
                 for p in range(left % DEPTH):
                     acc = rank1(acc, x + 4 * p, a_row, w + p * b_row, vec)
                 if rest + chain < k:
@@ -262,35 +250,3 @@ def _make_wide(lanes: int, panel: int, finish: Any) -> Any:
         tile_finish(acc3, finish, operands, image, offset + 3 * step, 0, vec, column + 3 * step)
 
     return wide
-
-
-def _make_copy(lanes: int, panel: int, columns: bool) -> Any:
-    """copy(b, b_row, k, start, n, to): columns start .. start + width of B as a packed panel, zeros from n on."""
-    width, vec = panel * lanes, lanes * 4
-
-    @inlined
-    def copy_rows(b, b_row, k, start, n, to):
-        for j in range(panel):
-            at, left = b + 4 * start + j * vec, n - start - j * lanes
-            if left >= lanes:
-                for p in range(k):
-                    store(to + (p * panel + j) * vec, load(at + p * b_row, "float32", lanes))
-            elif left > 0:
-                mask = tail_mask(left, lanes)
-                for p in range(k):
-                    store(to + (p * panel + j) * vec, load_masked(at + p * b_row, mask, "float32"))
-            else:
-                for p in range(k):
-                    store(to + (p * panel + j) * vec, splat(0.0, "float32", lanes))
-
-    @inlined
-    def copy_columns(b, b_row, k, start, n, to):
-        exist = min(n - start, width)
-        at = b + start * b_row
-        for p in range(k):
-            for j in range(exist):
-                store_scalar(to + (p * width + j) * 4, load_scalar(at + j * b_row + 4 * p, "float32"))
-            for j in range(exist, width):
-                store_scalar(to + (p * width + j) * 4, np.float32(0.0))
-
-    return copy_columns if columns else copy_rows

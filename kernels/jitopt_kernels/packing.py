@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 LINE_BYTES = 64  # of a cache line
-CHAIN = 256  # most terms of a chain of multiply-adds; longer sums are cut into chains of even length
+CHAIN = 512  # most terms of a chain of multiply-adds
+ONE_CHAIN = 256  # most terms of a sum that is one chain; longer ones are cut into chains of even length
 SCRATCH_PANELS = 4  # panels of B a thread copies at a time, where B is not packed
 WIDE_PANELS = 4  # panels one row is multiplied by at a time
 
@@ -61,7 +62,7 @@ def gemm_scratch(k: Any, lanes: int, heights: tuple[int, ...], panel: int, layou
 
     `k` may be symbolic.
     """
-    sums = 0 if isinstance(k, int) and k <= CHAIN else tile_bytes((max(heights[0], WIDE_PANELS),), panel, lanes)
+    sums = 0 if isinstance(k, int) and k <= ONE_CHAIN else tile_bytes((max(heights[0], WIDE_PANELS),), panel, lanes)
     return sums if layout == "packed" else k * (SCRATCH_PANELS * panel * lanes * 4) + sums
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from numba import njit
 
-from .packing import CHAIN
+from .packing import CHAIN, ONE_CHAIN
 from .simd import inlined
 
 MAX_HEIGHTS = 5
@@ -107,9 +107,10 @@ def panel_group(panels, panel_bytes, blocks, nthreads, cache_bytes):
 
 @inlined
 def chain_terms(k, unit):
-    """Terms of each chain of a sum of k: the fewest chains of at most CHAIN, even in length, in multiples of `unit`.
+    """Terms of each chain of a sum of k, a multiple of `unit`; the last one may have fewer.
 
-    It depends on k alone, so that neither tiles nor threads change a result. The last chain may be shorter.
+    A sum of more than ONE_CHAIN terms is cut into two chains, or as many as it takes for none to exceed CHAIN. What a
+    chain costs a tile (12 stores: about 30 cycles) is then at most 1.5 % of its multiply-adds.
     """
-    chains = max((k + CHAIN - 1) // CHAIN, 1) * unit
+    chains = unit if k <= ONE_CHAIN else max((k + CHAIN - 1) // CHAIN, 2) * unit
     return (k + chains - 1) // chains * unit

@@ -8,14 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 from jitopt_kernels.gemm import make_gemm
-from jitopt_kernels.packing import CHAIN, best_tile, gemm_scratch, pack_b
+from jitopt_kernels.packing import CHAIN, ONE_CHAIN, best_tile, gemm_scratch, pack_b
 from jitopt_kernels.tiling import chain_terms
 
 from .guarded import guarded, guarded_like
 from .harness import THREADS, address, assert_close, bias_epilogue, caller
 
 TILES = {4: ((2, 1), 4), 8: ((4, 3, 2, 1), 3), 16: ((8, 4, 2, 1), 3)}
-SHAPES = [(1, 1, 1), (1, 200, 33), (2, 24, 7), (3, 25, 16), (5, 23, 1), (7, 48, 31), (13, 50, 17), (40, 101, 29)]
+SHAPES = [
+    (1, 1, 1),
+    (1, 200, 33),
+    (2, 24, 7),
+    (3, 25, 16),
+    (5, 23, 1),
+    (7, 48, 31),
+    (13, 50, 17),
+    (40, 101, 29),
+    (33, 100, 72),
+]
 EMPTY = [(0, 5, 3), (4, 0, 3), (3, 9, 0)]
 
 
@@ -96,11 +106,20 @@ def test_long_sums_are_cut_into_even_chains(layout: str) -> None:
 
 
 def test_chains_are_even_and_start_at_whole_steps() -> None:
-    assert [chain_terms.py_func(k, 4) for k in (0, 3, 256, 257, 512, 576, 1000)] == [0, 4, 256, 132, 256, 192, 252]
+    assert [chain_terms.py_func(k, 4) for k in (0, 3, 256, 257, 288, 1024, 1025, 1152)] == [
+        0,
+        4,
+        256,
+        132,
+        144,
+        512,
+        344,
+        384,
+    ]
 
 
 def test_long_sums_of_any_length() -> None:
-    for k in (CHAIN - 1, CHAIN, CHAIN + 1, 2 * CHAIN, 2 * CHAIN + 3, 1000):
+    for k in (ONE_CHAIN, ONE_CHAIN + 1, 2 * CHAIN, 2 * CHAIN + 3):
         a, b, bias = data(6, 25, k)
         first = run(a, b, bias, "packed")
         check(a, b, bias, first)
