@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jitopt_kernels import formulas
+from jitopt_kernels.simd import load, store
+from numba import njit
 
 from tests.kernels.formula_cases import GROUPS, expected, results
 
@@ -71,3 +73,25 @@ def test_nan_goes_through(compiled: dict[str, np.ndarray]) -> None:
     x = 4  # the place of NaN among the operands
     for case in ("relu(x)", "clip(x, f32(-1), f32(6))", "minimum(x, y)", "maximum(x, y)", "gelu_erf(x)", "silu(x)"):
         assert np.isnan(compiled[f"floats: {case}"][x]), case
+
+
+def test_products_with_a_sigmoid_far_from_zero() -> None:
+    """They are quotients x / (1 + e**-z): 0 where e**-z is infinite, x where it is 0, NaN only for NaN and -inf."""
+    x = np.array([-np.inf, -1e30, -200, -88.6, -87, -20, -0.0, 0, 20, 87, 88.6, 200, 1e30, np.inf, np.nan, 1], "f4")
+    y = np.empty((3, len(x)), "f4")
+
+    @njit(error_model="numpy")
+    def kernel(x: int, y: int) -> None:
+        v = load(x, "float32", 16)
+        store(y, formulas.silu(v))
+        store(y + 64, formulas.gelu_tanh(v))
+        store(y + 128, formulas.gelu_sigmoid(v))
+
+    kernel(x.ctypes.data, y.ctypes.data)
+    with np.errstate(all="ignore"):
+        wide = x.astype("f8")
+        inner = 2 * np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
+        want = np.stack([wide / (1 + np.exp(-z)) for z in (wide, inner, 1.702 * wide)])
+    # z is rounded a few times, and e**-z turns its relative error into one up to 88 times as large.
+    np.testing.assert_allclose(y, want, rtol=4 * 88 * 2**-24, atol=1e-35)
+    assert np.array_equal(np.signbit(y[:, 1:3]), np.ones((3, 2), bool))

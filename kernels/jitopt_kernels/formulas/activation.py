@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from jitopt_kernels.simd import absolute, erf, exp, expm1, inlined, log1p, maximum, select, sigmoid
+from jitopt_kernels.simd import (
+    absolute,
+    erf,
+    exp,
+    expm1,
+    fma,
+    inlined,
+    log1p,
+    maximum,
+    over_one_plus_exp,
+    select,
+)
 
 _HALF, _ONE, _TWO, _SIXTH = (np.float32(value) for value in (0.5, 1, 2, 1 / 6))
 _SQRT_HALF = np.float32(np.sqrt(0.5))
@@ -94,13 +105,13 @@ def hardswish(x: Any) -> Any:
 @inlined
 def silu(x: Any) -> Any:
     """x sigmoid(x) (Hendrycks and Gimpel, arXiv 1606.08415)."""
-    return x * sigmoid(x)
+    return over_one_plus_exp(x, -x)
 
 
 @inlined
 def swish(x: Any, alpha: Any) -> Any:
     """x sigmoid(alpha x)."""
-    return x * sigmoid(x * alpha)
+    return over_one_plus_exp(x, -(x * alpha))
 
 
 @inlined
@@ -133,13 +144,13 @@ def gelu_erf(x: Any) -> Any:
 @inlined
 def gelu_tanh(x: Any) -> Any:
     """The tanh approximation of gelu_erf, of the same paper; (1 + tanh(u)) / 2 is sigmoid(2 u). Error below 5e-4."""
-    return x * sigmoid(x * (x * x * _GELU_CUBIC + _GELU_LINEAR))
+    return over_one_plus_exp(x, -x * fma(x * x, _GELU_CUBIC, _GELU_LINEAR))
 
 
 @inlined
 def gelu_sigmoid(x: Any) -> Any:
     """The sigmoid approximation of gelu_erf, of the same paper. Error up to 2e-2."""
-    return x * sigmoid(x * _GELU_SIGMOID)
+    return over_one_plus_exp(x, x * -_GELU_SIGMOID)
 
 
 __all__ = [

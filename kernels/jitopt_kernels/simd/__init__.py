@@ -25,7 +25,7 @@ from .elementwise import (
     trunc,
 )
 from .errorfunction import erf
-from .exponential import exp, expm1, reciprocal, sigmoid, tanh
+from .exponential import exp, expm1, over_one_plus_exp, reciprocal, sigmoid, tanh
 from .floatbits import lookup, polynomial
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh
 from .lanes import all_lanes, any_lane, hmax, hmin, hprod, hsum, iota, splat, tail_mask
@@ -98,6 +98,7 @@ __all__ = [
     "maximum",
     "minimum",
     "mod",
+    "over_one_plus_exp",
     "polynomial",
     "pow",
     "prefetch",
