@@ -15,7 +15,7 @@ from jitopt.verify import compare
 
 from . import surgery
 from .cases import CASES, Case
-from .reference import Reference
+from .reference import Float64Reference, Reference
 from .sensitivity import answers
 
 
@@ -28,10 +28,10 @@ def case(request: pytest.FixtureRequest) -> Case:
     return chosen
 
 
-def check(model: Path | onnx.ModelProto, names: Sequence[str], name: str) -> Any:
+def check(model: Path | onnx.ModelProto, names: Sequence[str], name: str, float64: bool = False) -> Any:
     """Compare the named tensors on every sample of a model in one session; returns the session."""
     session = jitopt.compile(model, outputs=list(names))
-    reference = Reference(model, names)
+    reference = Float64Reference(model, names) if float64 and isinstance(model, Path) else Reference(model, names)
     for sample in inputs.samples(name):
         actual, expected = session.run(list(names), dict(sample.feeds)), reference.run(sample.feeds)
         for tensor, ours, theirs in zip(names, actual, expected, strict=True):
@@ -46,7 +46,7 @@ def test_answers_are_right(case: Case) -> None:
     names = answers(graph)
     if case.every:
         names += [name for name in surgery.intermediates(graph) if name not in names]
-    session = check(path, names, case.name)
+    session = check(path, names, case.name, case.float64)
     if not case.host_steps:
         assert session.explain().as_dict()["host_steps"] == []
 
@@ -62,7 +62,7 @@ def test_answers_inside_branches_are_right(case: Case) -> None:
 def test_outputs_alone_are_right(case: Case) -> None:
     """Without the extra outputs, which keep some fusions from happening; and within the number of kernels asked for."""
     path = models.load(case.name)
-    session, reference = jitopt.compile(path), Reference(path)
+    session, reference = jitopt.compile(path), Float64Reference(path) if case.float64 else Reference(path)
     for sample in inputs.samples(case.name):
         actual = session.run(None, dict(sample.feeds))
         for tensor, ours, theirs in zip(reference.outputs, actual, reference.run(sample.feeds), strict=True):
