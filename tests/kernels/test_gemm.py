@@ -144,11 +144,12 @@ def test_threads_share_one_row() -> None:
         assert np.array_equal(first, run(a, b, bias, "packed", nthreads=nthreads))
 
 
+@pytest.mark.parametrize("layout", ["packed", "columns"])
 @pytest.mark.parametrize("lanes", [4, 16])
-def test_other_lanes(lanes: int) -> None:
+def test_other_lanes(lanes: int, layout: str) -> None:
     for shape in SHAPES:
         a, b, bias = data(*shape)
-        check(a, b, bias, run(a, b, bias, "packed", lanes=lanes))
+        check(a, b, bias, run(a, b, bias, layout, lanes=lanes))
 
 
 def test_strided_operands_and_output() -> None:
