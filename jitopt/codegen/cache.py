@@ -36,6 +36,7 @@ _README = """Compiled kernels and models of jitopt. `jitopt cache clear` empties
 
 kernels/*.py    the source of every kernel, as Numba compiled it
 kernels/*.bin   its object code for one CPU
+cores/*.bin     what kernels of one family have in common, as LLVM bitcode
 drivers/*.bin   the object code that runs a model's kernels one after another
 verdicts/*.bin  whether a model's answers were found right, and what it does without
 """

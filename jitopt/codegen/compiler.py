@@ -18,6 +18,7 @@ from pathlib import Path
 from jitopt_kernels.targets import Target
 
 from jitopt.codegen.cache import Cache
+from jitopt.codegen.core import Core, Cores, core_text
 from jitopt.codegen.host import cpu_allowance
 from jitopt.codegen.keys import kernel_key
 from jitopt.codegen.pool import Answer, Worker, WorkerDied, WorkerUnavailable, pool
@@ -38,17 +39,20 @@ Progress = Callable[[int, int, str, float], None]
 class KernelSource:
     """The module text of one kernel, which defines `kernel(args, tid, nthreads)`; `key` comes from `kernel_key`.
 
-    `cost` is a guess of its compile time in any unit: the dearest are compiled first.
+    `cost` is a guess of its compile time in any unit: the dearest are compiled first. `core` is the key of its core,
+    "" where it has none.
     """
 
     key: str
     text: str
     cost: float = 0.0
+    core: str = ""
 
     @classmethod
     def of(cls, text: str, target: Target, cost: float = 0.0) -> KernelSource:
-        """The source with its key for `target`."""
-        return cls(kernel_key(text, target), text, cost)
+        """The source with its keys for `target`."""
+        core = core_text(text)
+        return cls(kernel_key(text, target), text, cost, kernel_key(core, target) if core else "")
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def compile_kernels(
     missing = [source for key, source in unique.items() if key not in done]
     missing.sort(key=lambda source: (-source.cost, -len(source.text), source.key))
     paths = {s.key: cache.store_text(KIND, s.key, s.text) if cache is not None else None for s in missing}
-    total, before = len(missing), len(done)
+    total, before, cores = len(missing), len(done), Cores(target, cache)
 
     def finish(source: KernelSource, answer: Answer) -> None:
         path = paths[source.key]
@@ -116,12 +120,14 @@ def compile_kernels(
     limit = min(cpu_allowance().count, MAX_WORKERS) if workers is None else workers
     if limit > 0 and missing:
         try:
-            _Run(missing, target, paths, finish).run(min(limit, len(missing)))
+            _Run(missing, target, paths, cores, finish).run(min(limit, len(missing)))
         except WorkerUnavailable as error:
             logger.info("compiling in this process: %s", error)
     for source in missing:
         if source.key not in done:
-            finish(source, _compile_here(source, target, paths[source.key]))
+            answer = _compile_here(source, target, paths[source.key], core=cores.find(source.core))
+            cores.keep(source.core, answer.core)
+            finish(source, answer)
     return {key: done[key] for key in unique}
 
 
@@ -148,11 +154,13 @@ class _Run:
         sources: Sequence[KernelSource],
         target: Target,
         paths: dict[str, Path | None],
+        cores: Cores,
         finish: Callable[[KernelSource, Answer], None],
     ) -> None:
         self._jobs = deque(sources)
         self._left = len(sources)
-        self._target, self._paths, self._finish = target, paths, finish
+        self._target, self._paths, self._cores, self._finish = target, paths, cores, finish
+        self._making: set[str] = set()  # cores that a worker compiles right now
         self._results: queue.SimpleQueue[tuple[KernelSource, Answer] | BaseException] = queue.SimpleQueue()
         self._busy: set[Worker] = set()
         self._stopped = False
@@ -204,12 +212,25 @@ class _Run:
                 self._release(worker)
 
     def _compile(self, worker: Worker, source: KernelSource) -> Answer:
-        path = self._paths[source.key]
-        return worker.compile(source.key, source.text, str(path) if path else None)
+        path, core = self._paths[source.key], self._cores.find(source.core)
+        try:
+            answer = worker.compile(source.key, source.text, str(path) if path else None, core=core)
+            self._cores.keep(source.core, answer.core)
+        finally:
+            with self._lock:
+                self._making.discard(source.core)
+        return answer
 
     def _next(self) -> KernelSource | None:
+        """The next job, if possible one that does not need the core another worker is compiling."""
         with self._lock:
-            return self._jobs.popleft() if self._jobs and not self._stopped else None
+            if not self._jobs or self._stopped:
+                return None
+            job = next((job for job in self._jobs if job.core not in self._making), self._jobs[0])
+            self._jobs.remove(job)
+            if job.core and self._cores.find(job.core) is None:
+                self._making.add(job.core)
+            return job
 
     def _take(self) -> Worker:
         worker = pool.take(self._target)
@@ -223,19 +244,22 @@ class _Run:
         pool.give_back(worker)
 
 
-def _compile_here(source: KernelSource, target: Target, path: Path | None, *, assembly: bool = False) -> Answer:
+def _compile_here(
+    source: KernelSource, target: Target, path: Path | None, *, assembly: bool = False, core: Core | None = None
+) -> Answer:
     """Compile in this process, which imports Numba."""
     start = time.perf_counter()
+    file = str(path) if path else None
     try:
-        code, text = compile_text(
-            source.text, source.key, target.cpu, target.features, path=str(path) if path else None, assembly=assembly
+        out = compile_text(
+            source.text, source.key, target.cpu, target.features, path=file, assembly=assembly, core=core
         )
     except CompileError as error:
         return Answer(error=error.message, remedy=error.remedy or "")
     except Exception as error:
         logger.debug("kernel %s", source.key, exc_info=True)
         return Answer(error=one_line(error))
-    return Answer(code, text, time.perf_counter() - start)
+    return Answer(out.code, out.assembly, out.core if core is None else None, time.perf_counter() - start)
 
 
 def _from_cache(source: KernelSource, target: Target, cache: Cache) -> CompiledKernel | None:

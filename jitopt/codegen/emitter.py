@@ -26,7 +26,7 @@ from jitopt.errors import CompileError
 ALLOWED_UNDEFINED = frozenset({"memcpy", "memmove", "memset"})
 """What an object may expect from the process that loads it: LLVM emits calls to these by itself."""
 
-_RAISES = "kernel_may_raise"
+RAISES = "kernel_may_raise"
 _MARK = "jitopt_kernel"
 
 _SHIM = """
@@ -78,17 +78,22 @@ def emit(function: Callable[..., Any], entry: str, cpu: str, features: str) -> b
     Raises CompileError when the object would define another global symbol or need one beyond
     `ALLOWED_UNDEFINED`; Numba's own errors pass through.
     """
-    module, machine = _lower(function, entry, cpu, features)
-    code: bytes = machine.emit_object(module)
-    check_object(code, entry)
-    return code
+    module, machine = lower(function, entry, cpu, features)
+    return object_code(module, machine, entry)
 
 
 def emit_assembly(function: Callable[..., Any], entry: str, cpu: str, features: str) -> str:
     """The assembly text of what `emit` gives for the same arguments; nothing is refused, it is for reading."""
-    module, machine = _lower(function, entry, cpu, features)
+    module, machine = lower(function, entry, cpu, features)
     text: str = machine.emit_assembly(module)
     return text
+
+
+def object_code(module: Any, machine: Any, entry: str) -> bytes:
+    """The object of a module that `lower` or `jitopt.codegen.linking.link` made; raises as `emit` does."""
+    code: bytes = machine.emit_object(module)
+    check_object(code, entry)
+    return code
 
 
 def check_object(code: bytes, entry: str) -> None:
@@ -96,7 +101,7 @@ def check_object(code: bytes, entry: str) -> None:
     symbols = read_symbols(code)
     undefined = symbols.undefined - ALLOWED_UNDEFINED
     if undefined:
-        may_raise = _RAISES in undefined
+        may_raise = RAISES in undefined
         raise CompileError(
             f"the object expects {', '.join(sorted(undefined))}, which compiled kernels must do without",
             node=entry,
@@ -109,33 +114,41 @@ def check_object(code: bytes, entry: str) -> None:
         raise CompileError(f"the object defines {others} besides its entry", node=entry)
 
 
-def _lower(function: Callable[..., Any], entry: str, cpu: str, features: str) -> tuple[Any, Any]:
-    """The LLVM module of the function with its shim, everything else internal, and the machine it is meant for."""
-    dispatcher: Any = function if getattr(function, _MARK, False) else kernel_dispatcher(function)
-    compiled = dispatcher.overloads[dispatcher.signatures[0]]
-    module = llvm.parse_assembly(compiled.library.get_llvm_str())
-    shim = _SHIM.format(
-        triple=module.triple,
-        layout=module.data_layout,
-        native=compiled.fndesc.llvm_func_name,
-        entry=entry,
-        raises=_RAISES,
-    )
-    module.link_in(llvm.parse_assembly(shim))
-    inner = [s for s in (*module.functions, *module.global_variables) if not s.is_declaration and s.name != entry]
-    for number, symbol in enumerate(inner):
-        symbol.linkage = "internal"
-        symbol.name = f"{_identifier(symbol.name)}.{number}"  # Numba's counters would make equal kernels differ
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_triple(module.triple)
-    machine = target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
+def lower(function: Callable[..., Any], entry: str, cpu: str, features: str) -> tuple[Any, Any]:
+    """The LLVM module of a kernel, ready for code generation, and the machine it is meant for."""
+    module, native = native_module(function if getattr(function, _MARK, False) else kernel_dispatcher(function))
+    close(module, native, entry)
+    machine = target_machine(module, cpu, features)
     passes = llvm.create_new_module_pass_manager()
     passes.add_ipsccp_pass()  # a status that is always 0 becomes a constant in its callers
     passes.add_simplify_cfg_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0)))
     return module, machine
+
+
+def native_module(dispatcher: Any) -> tuple[Any, str]:
+    """The LLVM module of a compiled dispatcher of one signature, and Numba's name for the function in it."""
+    compiled = dispatcher.overloads[dispatcher.signatures[0]]
+    return llvm.parse_assembly(compiled.library.get_llvm_str()), compiled.fndesc.llvm_func_name
+
+
+def close(module: Any, native: str, entry: str) -> None:
+    """Add the shim, `entry`, which calls the function `native`, and make every other symbol of the module internal."""
+    shim = _SHIM.format(triple=module.triple, layout=module.data_layout, native=native, entry=entry, raises=RAISES)
+    module.link_in(llvm.parse_assembly(shim))
+    inner = [s for s in (*module.functions, *module.global_variables) if not s.is_declaration and s.name != entry]
+    for number, symbol in enumerate(inner):
+        symbol.linkage = "internal"
+        symbol.name = f"{_identifier(symbol.name)}.{number}"  # Numba's counters would make equal kernels differ
+
+
+def target_machine(module: Any, cpu: str, features: str) -> Any:
+    """The machine a module is compiled for: position-independent code, LLVM's best code generation."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(module.triple)
+    return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
 
 
 def _identifier(mangled: str) -> str:

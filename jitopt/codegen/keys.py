@@ -42,7 +42,7 @@ def digest(parts: Sequence[bytes]) -> str:
 def toolchain_digest() -> str:
     """Digest of everything beside text, library and target that an object depends on."""
     codegen = resources.files("jitopt.codegen")
-    parts = [codegen.joinpath(name).read_bytes() for name in ("emitter.py", "worker.py")]
+    parts = [codegen.joinpath(name).read_bytes() for name in ("core.py", "emitter.py", "linking.py", "worker.py")]
     return digest([*parts, _numba_version(), llvmlite.__version__.encode()])
 
 

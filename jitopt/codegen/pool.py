@@ -22,6 +22,7 @@ from typing import IO
 import jitopt_kernels
 from jitopt_kernels.targets import Target
 
+from jitopt.codegen.core import NO_CORE, Core
 from jitopt.codegen.worker import read_message, write_message
 
 IDLE_SECONDS = 10.0
@@ -40,10 +41,14 @@ class WorkerUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one job. `error` is empty when it compiled; `trace` is the worker's traceback then."""
+    """What came back for one job. `error` is empty when it compiled; `trace` is the worker's traceback then.
+
+    `core` is the kernel's core where it was compiled for this job.
+    """
 
     code: bytes = b""
     assembly: str = ""
+    core: Core | None = None
     seconds: float = 0.0
     error: str = ""
     remedy: str = ""
@@ -74,12 +79,16 @@ class Worker:
             self._errors.close()
             raise WorkerUnavailable(str(error)) from error
 
-    def compile(self, key: str, text: str, path: str | None, *, assembly: bool = False) -> Answer:
+    def compile(
+        self, key: str, text: str, path: str | None, *, assembly: bool = False, core: Core | None = None
+    ) -> Answer:
         """Compile one module text. Raises WorkerDied, or WorkerUnavailable when it never came up."""
+        given = core or NO_CORE
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         try:
-            write_message(stdin, {"key": key, "path": path, "assembly": assembly}, [text.encode()])
+            head = {"key": key, "path": path, "assembly": assembly, "native": given.native}
+            write_message(stdin, head, [text.encode(), given.bitcode])
             if not self._ready:
                 if read_message(stdout) is None:
                     raise WorkerUnavailable(self._last_words())
@@ -92,7 +101,8 @@ class Worker:
         header, sections = message
         if "error" in header:
             return Answer(error=header["error"], remedy=header["remedy"], trace=header["trace"])
-        return Answer(code=sections[0], assembly=sections[1].decode(), seconds=header["seconds"])
+        made = Core(sections[2], header["native"]) if sections[2] else None
+        return Answer(sections[0], sections[1].decode(), made, header["seconds"])
 
     @property
     def alive(self) -> bool:

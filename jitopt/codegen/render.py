@@ -6,8 +6,9 @@ holds the pieces; `render_*.py` hold a template family each; `templates.py` list
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from jitopt.codegen.core import CORE
 from jitopt.ir.dtypes import BY_NAME
 from jitopt.lower.spec import FIRST_WORD, Instruction, KernelSpec, Operand, Scalar, Store
 
@@ -22,8 +23,17 @@ class Module:
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
+        self._begin()
+        self._epilogue = ""
+
+    def _begin(self) -> None:
         self._imports: dict[str, set[str]] = {}
         self._lines: list[str] = []
+
+    def core(self) -> None:
+        """End the epilogue, which `jitopt_kernels.simd.epilogue` describes: what follows is the core."""
+        self._epilogue = self._part()
+        self._begin()
 
     def use(self, module: str, *names: str) -> None:
         """Import names from a module of jitopt_kernels."""
@@ -42,16 +52,19 @@ class Module:
 
     def text(self) -> str:
         """The whole module."""
-        head = [f'"""Kernel {self.spec.digest}: {self.spec.template}.', "", *str(self.spec).splitlines(), '"""', ""]
+        head = [f'"""Kernel {self.spec.digest}: {self.spec.template}.', "", *str(self.spec).splitlines(), '"""', "", ""]
+        return "\n".join(head) + (f"{self._epilogue}{CORE}{self._part()}" if self._epilogue else self._part())
+
+    def _part(self) -> str:
         imports = [f"from {m} import {', '.join(sorted(n))}" for m, n in sorted(self._imports.items())]
-        return "\n".join([*head, "from numba import njit", "", *imports, "", "", *self._lines]) + "\n"
+        return "\n".join([*imports, "", "", *self._lines]) + "\n"
 
     # pieces every template needs ------------------------------------------------------------------------------
-    def kernel(self) -> None:
-        """Open the kernel function and unpack all argument words."""
+    def kernel(self, words: Sequence[str] | None = None) -> None:
+        """Open the kernel function and unpack its argument words, or the first ones, named `words`."""
         self.use("abi", "word")
         self.line(0, "def kernel(args, tid, nthreads):")
-        for index, name in enumerate(self.spec.words):
+        for index, name in enumerate(self.spec.words if words is None else words):
             self.line(1, f"{name} = word(args, {FIRST_WORD + index})")
 
     def scratch(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jitopt.codegen.render import Module
-from jitopt.codegen.render_finish import operands_tuple, render_finish
+from jitopt.codegen.render_finish import render_finish
 from jitopt.lower.contraction import GEMM_WORDS
 from jitopt.lower.convolution import CONV_WORDS
 from jitopt.lower.convolution_kinds import DEPTHWISE_WORDS, GROUPED_WORDS, STEM_WORDS
@@ -14,15 +14,14 @@ from jitopt.lower.spec import KernelSpec
 def render_gemm(spec: KernelSpec) -> Module:
     """The spec's constants are the factory's keyword arguments. Words: GEMM_WORDS, then the epilogue's."""
     m = Module(spec)
-    words = render_finish(m, blocked=False)
+    render_finish(m, blocked=False)
     m.use("gemm", "make_gemm")
     options = ", ".join(f"{name}={value!r}" for name, value in spec.constants)
     m.line(0, "gemm = make_gemm(")
     m.lines(0, f"    lanes={spec.lanes}, {options},", "    finish=finish, finish_tail=finish_tail,", ")", "", "")
-    m.kernel()
+    m.kernel(GEMM_WORDS)
     m.scratch()
-    m.line(1, f"operands = {operands_tuple(words)}")
-    m.line(1, f"gemm({', '.join(GEMM_WORDS)}, scratch, operands, tid, nthreads)")
+    m.line(1, f"gemm({', '.join(GEMM_WORDS)}, scratch, args, tid, nthreads)")
     return m
 
 
@@ -41,13 +40,12 @@ def render_convolution(spec: KernelSpec) -> Module:
     """Templates of _CONVOLUTIONS; the spec's constants are the factory's keyword arguments."""
     module, factory, library_words = _CONVOLUTIONS[spec.template]
     m = Module(spec)
-    words = render_finish(m, blocked=True)
+    render_finish(m, blocked=True)
     m.use(module, factory)
     options = ", ".join(f"{name}={value!r}" for name, value in spec.constants)
     m.line(0, f"{spec.template} = {factory}(")
     m.lines(0, f"    lanes={spec.lanes}, {options},", "    finish=finish, finish_tail=finish_tail,", ")", "", "")
-    m.kernel()
+    m.kernel(library_words)
     m.scratch()
-    m.line(1, f"operands = {operands_tuple(words)}")
-    m.line(1, f"{spec.template}({', '.join(library_words)}, scratch, operands, tid, nthreads)")
+    m.line(1, f"{spec.template}({', '.join(library_words)}, scratch, args, tid, nthreads)")
     return m

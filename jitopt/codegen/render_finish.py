@@ -1,33 +1,31 @@
 """The two functions an anchor kernel is given: what to do with a vector of finished sums, whole or cut off.
 
-`operands` is the tuple of the body's argument words: address and image stride of every load and store, then scalars.
-In row-major outputs a cut vector is stored through its mask; in blocked ones the lanes beyond C are stored as zero.
+They read the body's argument words, address and image stride of every load and store, then scalars, from the kernel's
+argument block, so the core of the kernel need not know them. In row-major outputs a cut vector is stored through its
+mask; in blocked ones the lanes beyond C are stored as zero.
 """
 
 from __future__ import annotations
 
 from jitopt.codegen.render import Module
-from jitopt.lower.spec import Operand
+from jitopt.lower.spec import FIRST_WORD, Operand
 
 
-def render_finish(m: Module, blocked: bool) -> list[str]:
-    """Write `finish` and `finish_tail` into the module; returns the words that make up `operands`."""
-    body = m.spec.body
-    words: list[str] = []
-    for operand in [*body.loads, *(s.target for s in body.stores)]:
-        words += [f"{operand.name}_at", f"{operand.name}_image"]
-    words += [f"{s.name}_word" for s in body.scalars]
+def render_finish(m: Module, blocked: bool) -> None:
+    """Write `finish` and `finish_tail` into the module, and begin its core."""
+    m.use("simd.epilogue", "epilogue")
+    m.use("abi", "word")
     for masked in (False, True):
         name, extra = ("finish_tail", ", mask") if masked else ("finish", "")
-        m.lines(0, "@njit", f"def {name}(acc, image, offset, column, operands{extra}):")
-        _body(m, words, masked, blocked)
+        m.lines(0, f"@epilogue({m.spec.lanes})", f"def {name}(acc, image, offset, column, args{extra}):")
+        _body(m, masked, blocked)
         m.lines(0, "", "")
-    return words
+    m.core()
 
 
-def _body(m: Module, words: list[str], masked: bool, blocked: bool) -> None:
+def _body(m: Module, masked: bool, blocked: bool) -> None:
     body = m.spec.body
-    place = {word: f"operands[{i}]" for i, word in enumerate(words)}
+    place = {word: f"word(args, {FIRST_WORD + i})" for i, word in enumerate(m.spec.words)}
     for scalar in body.scalars:
         m.use("simd", "splat")
         word = place[f"{scalar.name}_word"]
@@ -53,8 +51,3 @@ def _body(m: Module, words: list[str], masked: bool, blocked: bool) -> None:
 def _address(operand: Operand, place: dict[str, str]) -> str:
     within = {"unit": " + offset", "column": " + column", "splat": ""}[operand.inner]
     return f"{place[f'{operand.name}_at']} + image * {place[f'{operand.name}_image']}{within}"
-
-
-def operands_tuple(words: list[str]) -> str:
-    """The tuple as the kernel writes it."""
-    return f"({', '.join(words)},)"

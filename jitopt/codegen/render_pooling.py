@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jitopt.codegen.render import Module
-from jitopt.codegen.render_finish import operands_tuple, render_finish
+from jitopt.codegen.render_finish import render_finish
 from jitopt.lower.pooling import POOL_ROWS_WORDS, POOL_WORDS
 from jitopt.lower.resizing import RESIZE_ROWS_WORDS, RESIZE_WORDS
 from jitopt.lower.spec import KernelSpec
@@ -21,12 +21,11 @@ def render_window(spec: KernelSpec) -> Module:
     """Templates of _LIBRARY; the spec's constants are the factory's keyword arguments."""
     module, factory, library_words, blocked = _LIBRARY[spec.template]
     m = Module(spec)
-    words = render_finish(m, blocked)
+    render_finish(m, blocked)
     m.use(module, factory)
     options = "".join(f", {name}={value!r}" for name, value in spec.constants)
     m.line(0, f"window = {factory}(lanes={spec.lanes}, finish=finish, finish_tail=finish_tail{options})")
     m.lines(0, "", "")
-    m.kernel()
-    m.line(1, f"operands = {operands_tuple(words)}")
-    m.line(1, f"window({', '.join(library_words)}, operands, tid, nthreads)")
+    m.kernel(library_words)
+    m.line(1, f"window({', '.join(library_words)}, args, tid, nthreads)")
     return m

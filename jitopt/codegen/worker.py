@@ -4,8 +4,12 @@ A message is a 4-byte little-endian length, a JSON header of that length, then t
 header lists under "sizes". No pickle: a job is text, an answer is object code and numbers.
 
     hello  <- {"ready": seconds}                            once, when Numba is imported
-    job    -> {"key", "path", "assembly"} + [module text]
-    answer <- {"seconds"} + [object code, assembly text]    or {"error", "remedy", "trace"}; "error" is one line
+    job    -> {"key", "path", "assembly", "native"} + [module text, bitcode of the core]
+    answer <- {"seconds", "native"} + [object code, assembly text, bitcode of the core]
+              or {"error", "remedy", "trace"}; "error" is one line
+
+A module text with a core is compiled in two parts (`jitopt.codegen.linking`). The core, if it was compiled before, is
+in the job, else the worker compiles it and the answer holds it; "native" is the name of its kernel function.
 
 CPU name and features arrive as NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, set together before Numba is imported. The
 protocol owns private copies of the streams: file descriptor 1 is turned to standard error, so nothing a kernel
@@ -24,9 +28,11 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, Any
 
+from jitopt.codegen.core import CORE, NO_CORE, Core
 from jitopt.errors import JitoptError
 
 _LENGTH = struct.Struct("<I")
@@ -79,26 +85,56 @@ def entry_symbol(key: str) -> str:
     return f"k_{key}"
 
 
+@dataclass(frozen=True)
+class Output:
+    """What compiling a module text gave: object code, assembly text if it was asked for, and the core if it has one."""
+
+    code: bytes
+    assembly: str = ""
+    core: Core | None = None
+
+
 def compile_text(
-    text: str, key: str, cpu: str, features: str, *, path: str | None = None, assembly: bool = False
-) -> tuple[bytes, str]:
-    """Compile the function `kernel` of a module text; returns (object code, assembly text or "").
+    text: str, key: str, cpu: str, features: str, *, path: str | None = None, assembly: bool = False,
+    core: Core | None = None,
+) -> Output:  # fmt: skip
+    """Compile the function `kernel` of a module text, whose core may be given.
 
     The text is executed as a module whose file is `path`, or a name that only `linecache` knows, so tracebacks and
     debuggers show its lines. Raises what the text, Numba or the emitter raise.
     """
-    from jitopt.codegen.emitter import emit, emit_assembly, kernel_dispatcher
+    from jitopt.codegen.emitter import lower, object_code
+    from jitopt.codegen.linking import compile_core, link
 
-    filename = path or f"<jitopt {entry_symbol(key)}>"
+    filename, entry = path or f"<jitopt {entry_symbol(key)}>", entry_symbol(key)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    module = types.ModuleType(entry_symbol(key))
+    head, mark, tail = text.partition(CORE)
+    names = _execute(head, filename, entry)
+    if mark:
+        if core is None:
+            from jitopt_kernels.simd import epilogue
+
+            linked = {"finish": epilogue.finish, "finish_tail": epilogue.finish_tail}
+            lines = "\n" * (head.count("\n") + 1)
+            core = compile_core(_kernel(_execute(lines + tail, filename, entry, linked)))
+        module, machine = link(core, (names["finish"], names["finish_tail"]), entry, cpu, features)
+    else:
+        module, machine = lower(_kernel(names), entry, cpu, features)
+    return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "", core)
+
+
+def _execute(text: str, filename: str, name: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    module = types.ModuleType(name)
     module.__file__ = filename
+    module.__dict__.update(given or {})
     exec(compile(text, filename, "exec"), module.__dict__)
-    if "kernel" not in module.__dict__:
+    return module.__dict__
+
+
+def _kernel(names: Mapping[str, Any]) -> Any:
+    if "kernel" not in names:
         raise NameError("the module text defines no function `kernel`")
-    kernel = kernel_dispatcher(module.__dict__["kernel"])
-    code = emit(kernel, entry_symbol(key), cpu, features)
-    return code, emit_assembly(kernel, entry_symbol(key), cpu, features) if assembly else ""
+    return names["kernel"]
 
 
 def one_line(error: BaseException) -> str:
@@ -119,17 +155,26 @@ def serve(jobs: IO[bytes], answers: IO[bytes], cpu: str, features: str) -> None:
         # Started ahead: what Numba sets up for its first kernel takes half a second and need not wait for that.
         compile_text(_WARM_UP, "warm_up", cpu, features)
     while (message := read_message(jobs)) is not None:
-        header, (text,) = message
+        header, (text, bitcode) = message
         start = time.perf_counter()
         try:
-            code, assembly = compile_text(
-                text.decode(), header["key"], cpu, features, path=header["path"], assembly=header["assembly"]
+            given = Core(bitcode, header["native"]) if bitcode else None
+            out = compile_text(
+                text.decode(),
+                header["key"],
+                cpu,
+                features,
+                path=header["path"],
+                assembly=header["assembly"],
+                core=given,
             )
         except Exception as error:
             remedy = getattr(error, "remedy", None) or ""
             write_message(answers, {"error": one_line(error), "remedy": remedy, "trace": traceback.format_exc()})
         else:
-            write_message(answers, {"seconds": time.perf_counter() - start}, [code, assembly.encode()])
+            made = out.core if out.core is not None and given is None else NO_CORE
+            head = {"seconds": time.perf_counter() - start, "native": made.native}
+            write_message(answers, head, [out.code, out.assembly.encode(), made.bitcode])
 
 
 def main() -> None:

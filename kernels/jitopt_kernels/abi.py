@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .simd import bitcast, compare_exchange, convert, inlined, load_scalar, store_scalar
+from .simd import bitcast, compare_exchange, convert, inlined, load_constant, store_scalar
 
 STATUS, SCRATCH, SCRATCH_BYTES, PHASE, FIRST_OPERAND = range(5)
 WORD_BYTES = 8
@@ -21,7 +21,7 @@ INDEX_OUT_OF_RANGE = 1
 @inlined
 def word(args: int, index: int) -> int:
     """Word `index` of an argument block."""
-    return load_scalar(args + index * WORD_BYTES, "int64")
+    return load_constant(args + index * WORD_BYTES, "int64")
 
 
 @inlined

@@ -19,15 +19,16 @@ def compile_here(text, target, **options):
 
 
 def test_one_global_symbol_and_nothing_undefined(target):
-    code, assembly = compile_here(modules.ADD_ONE, target)
-    symbols = read_symbols(code)
+    out = compile_here(modules.ADD_ONE, target)
+    symbols = read_symbols(out.code)
     assert symbols.defined == {entry_symbol(KEY)}
     assert symbols.undefined <= ALLOWED_UNDEFINED
-    assert assembly == ""
+    assert out.assembly == ""
+    assert out.core is None
 
 
 def test_assembly_on_request_shows_the_target_instructions(target):
-    _, assembly = compile_here(modules.ADD_ONE, target, assembly=True)
+    assembly = compile_here(modules.ADD_ONE, target, assembly=True).assembly
     assert f"{entry_symbol(KEY)}:" in assembly
     assert "addps" in assembly
 
@@ -43,7 +44,7 @@ def test_refusals_name_the_symbol(text, symbol, target):
 
 
 def test_a_second_global_symbol_is_refused(target):
-    code, _ = compile_here(modules.ADD_ONE, target)
+    code = compile_here(modules.ADD_ONE, target).code
     with pytest.raises(CompileError, match=f"defines {entry_symbol(KEY)} besides"):
         check_object(code, "k_other")
 
@@ -52,15 +53,15 @@ def test_the_features_decide_the_instructions_not_this_machine(target):
     from jitopt_kernels.targets import TARGETS
 
     v2 = TARGETS["x86-64-v2"]
-    _, assembly = compile_here(modules.ADD_ONE, v2, assembly=True)
+    assembly = compile_here(modules.ADD_ONE, v2, assembly=True).assembly
     assert "ymm" not in assembly
-    _, assembly = compile_here(modules.ADD_ONE, TARGETS["avx512"], assembly=True)
+    assembly = compile_here(modules.ADD_ONE, TARGETS["avx512"], assembly=True).assembly
     assert "ymm" in assembly
 
 
 @pytest.mark.parametrize("cut", [0, 10, 63, 200])
 def test_a_damaged_object_is_a_value_error(cut, target):
-    code, _ = compile_here(modules.ADD_ONE, target)
+    code = compile_here(modules.ADD_ONE, target).code
     with pytest.raises(ValueError, match="ELF"):
         read_symbols(code[:cut])
     with pytest.raises(ValueError, match="ELF"):

@@ -44,6 +44,11 @@ def load_scalar(address: int, dtype: str) -> Any:
     return _view(address, dtype, 1)[0]
 
 
+def load_constant(address: int, dtype: str) -> Any:
+    """`load_scalar` of what nothing writes while the kernel runs: the compiler may load it once, before loops."""
+    return load_scalar(address, dtype)
+
+
 def load_splat(address: int, dtype: str, lanes: int) -> Any:
     """The element at `address` in every lane."""
     return np.repeat(_view(address, dtype, 1), lanes)
@@ -125,6 +130,18 @@ def _load_scalar(context: Any, address: Any, dtype: Any) -> Any:
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         value = builder.load(pointer(builder, args[0], kind.storage), align=kind.size)
+        return _from_storage(builder, kind, value)
+
+    return kind.scalar(types.int64, dtype), emit
+
+
+@device(load_constant)
+def _load_constant(context: Any, address: Any, dtype: Any) -> Any:
+    kind = DTYPES[dtype_literal(dtype)]
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(pointer(builder, args[0], kind.storage), align=kind.size)
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
         return _from_storage(builder, kind, value)
 
     return kind.scalar(types.int64, dtype), emit

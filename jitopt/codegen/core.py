@@ -1,0 +1,58 @@
+"""Cores: the part of a module's text that all kernels of one template and equal constants share; loads no compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jitopt_kernels.targets import Target
+
+from jitopt.codegen.cache import Cache
+
+CORE = "# The core: the same for every kernel of this template and these constants, compiled once and linked.\n"
+"""The line of a module's text from which on it does not depend on the epilogue."""
+
+KIND = "cores"
+
+
+@dataclass(frozen=True)
+class Core:
+    """A compiled core: LLVM bitcode, and the name of its kernel function in there."""
+
+    bitcode: bytes
+    native: str
+
+
+NO_CORE = Core(b"", "")
+
+
+def core_text(text: str) -> str:
+    """The core of a module text, "" where it has none."""
+    return text.partition(CORE)[2]
+
+
+class Cores:
+    """The cores of one compile for one target: found in the cache or made on the way, which they are then kept in."""
+
+    def __init__(self, target: Target, cache: Cache | None) -> None:
+        self._target, self._cache = target, cache
+        self._known: dict[str, Core] = {}
+
+    def find(self, key: str) -> Core | None:
+        """The core with this key, if there is one for this target."""
+        if key and key not in self._known and self._cache is not None:
+            entry = self._cache.load(KIND, key)
+            if entry is not None and self._fits(entry.header):
+                self._known[key] = Core(bytes(entry.sections["bitcode"]), entry.header["native"])
+        return self._known.get(key)
+
+    def keep(self, key: str, core: Core | None) -> None:
+        """Remember a core that was compiled, if one was."""
+        if core is None:
+            return
+        if key not in self._known and self._cache is not None:
+            header = {"cpu": self._target.cpu, "features": self._target.features, "native": core.native}
+            self._cache.store(KIND, key, header, {"bitcode": core.bitcode})
+        self._known[key] = core
+
+    def _fits(self, header: dict[str, str]) -> bool:
+        return (header.get("cpu"), header.get("features")) == (self._target.cpu, self._target.features)
