@@ -1,8 +1,8 @@
 """A kernel linked from its core, which many kernels share, and its epilogue.
 
 Numba's part of compiling, typing and writing LLVM's IR, takes most of the time, so it is done once a core. A core calls
-`jitopt_finish` and `jitopt_finish_tail` (see `jitopt_kernels.simd.epilogue`); for each kernel its module is linked with
-the epilogue's under these names, and LLVM inlines the one into the other:
+the functions of `jitopt_kernels.simd.epilogue`; for each kernel its module is linked with the epilogue's under their
+symbols, and LLVM inlines the one into the other:
 
     define void @jitopt_finish(<8 x float> %0, i64 %1, ..., i64 %4) alwaysinline {
       %status = call i32 @"<numba's name>"(ptr %result, ptr %exception, <8 x float> %0, i64 %1, ..., i64 %4)
@@ -13,6 +13,7 @@ the epilogue's under these names, and LLVM inlines the one into the other:
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -20,7 +21,8 @@ import llvmlite.binding as llvm
 from jitopt.codegen.core import Core
 from jitopt.codegen.emitter import RAISES, close, kernel_dispatcher, native_module, target_machine
 
-FINISH = ("jitopt_finish", "jitopt_finish_tail")
+SYMBOLS = {name: f"jitopt_{name}" for name in ("finish", "finish_tail", "prepare")}
+"""Functions of an epilogue, by their names in a module's text, and the symbols a core calls."""
 
 _SHIM = """
 target triple = "{triple}"
@@ -43,26 +45,26 @@ done:
 
 
 def compile_core(kernel: Any) -> Core:
-    """Compile the kernel function of a core, whose `finish` and `finish_tail` are the declared ones."""
-    # Numba also links what it compiles for this process; nobody calls it, so any address will do for the two symbols.
+    """Compile the kernel function of a core, whose epilogue is the declared one."""
+    # Numba also links what it compiles for this process; nobody calls it, so any address will do for the symbols.
     somewhere = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
-    for name in FINISH:
+    for name in SYMBOLS.values():
         llvm.add_symbol(name, somewhere)
     module, native = native_module(kernel_dispatcher(kernel))
     return Core(module.as_bitcode(), native)
 
 
-def link(core: Core, epilogue: tuple[Any, Any], entry: str, cpu: str, features: str) -> tuple[Any, Any]:
+def link(core: Core, epilogue: Mapping[str, Any], entry: str, cpu: str, features: str) -> tuple[Any, Any]:
     """The LLVM module of a kernel, ready for code generation, and the machine it is meant for.
 
-    `epilogue` are the compiled `finish` and `finish_tail`; `entry` is the global name the kernel gets.
+    `epilogue` has the compiled functions of SYMBOLS that the core calls; `entry` is the global name the kernel gets.
     """
     module = llvm.parse_bitcode(core.bitcode)
-    declared = {f.name: [str(a.type) for a in f.arguments] for f in module.functions if f.name in FINISH}
-    for name, function in zip(FINISH, epilogue, strict=True):
-        if name not in declared:  # a core whose outputs are whole vectors
+    declared = {f.name: [str(a.type) for a in f.arguments] for f in module.functions if f.is_declaration}
+    for function, name in SYMBOLS.items():
+        if name not in declared:  # a core whose outputs are whole vectors has no use for `finish_tail`
             continue
-        body, native = native_module(function)
+        body, native = native_module(epilogue[function])
         module.link_in(body)
         types = declared[name]
         typed = ", ".join(f"{kind} %{i}" for i, kind in enumerate(types))

@@ -40,11 +40,14 @@ def render_convolution(spec: KernelSpec) -> Module:
     """Templates of _CONVOLUTIONS; the spec's constants are the factory's keyword arguments."""
     module, factory, library_words = _CONVOLUTIONS[spec.template]
     m = Module(spec)
-    render_finish(m, blocked=True)
+    # Of direct convolution only it was seen to pay: a residual is read once, from as many places as there are blocks.
+    ahead = spec.constant("heights")[0] * spec.lanes if spec.template == "conv" else 0
+    render_finish(m, blocked=True, ahead=ahead)
     m.use(module, factory)
     options = ", ".join(f"{name}={value!r}" for name, value in spec.constants)
+    given = "finish=finish, finish_tail=finish_tail," + (" prepare=prepare," if ahead else "")
     m.line(0, f"{spec.template} = {factory}(")
-    m.lines(0, f"    lanes={spec.lanes}, {options},", "    finish=finish, finish_tail=finish_tail,", ")", "", "")
+    m.lines(0, f"    lanes={spec.lanes}, {options},", f"    {given}", ")", "", "")
     m.kernel(library_words)
     m.scratch()
     m.line(1, f"{spec.template}({', '.join(library_words)}, scratch, args, tid, nthreads)")

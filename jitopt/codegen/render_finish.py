@@ -7,12 +7,17 @@ mask; in blocked ones the lanes beyond C are stored as zero.
 
 from __future__ import annotations
 
-from jitopt.codegen.render import Module
+from jitopt.codegen.render import Module, itemsize
 from jitopt.lower.spec import FIRST_WORD, Operand
 
+LINE_BYTES = 64
 
-def render_finish(m: Module, blocked: bool) -> None:
-    """Write `finish` and `finish_tail` into the module, and begin its core."""
+
+def render_finish(m: Module, blocked: bool, ahead: int = 0) -> None:
+    """Write `finish` and `finish_tail` into the module, and begin its core.
+
+    With `ahead` also `prepare`, which asks the cache for as many elements of each operand that lies like the output.
+    """
     m.use("simd.epilogue", "epilogue")
     m.use("abi", "word")
     for masked in (False, True):
@@ -20,12 +25,14 @@ def render_finish(m: Module, blocked: bool) -> None:
         m.lines(0, f"@epilogue({m.spec.lanes})", f"def {name}(acc, image, offset, column, args{extra}):")
         _body(m, masked, blocked)
         m.lines(0, "", "")
+    if ahead:
+        _prepare(m, ahead)
     m.core()
 
 
 def _body(m: Module, masked: bool, blocked: bool) -> None:
     body = m.spec.body
-    place = {word: f"word(args, {FIRST_WORD + i})" for i, word in enumerate(m.spec.words)}
+    place = _places(m)
     for scalar in body.scalars:
         m.use("simd", "splat")
         word = place[f"{scalar.name}_word"]
@@ -46,6 +53,22 @@ def _body(m: Module, masked: bool, blocked: bool) -> None:
             m.line(1, f"store({address}, select(mask, {store.source}, {zero}))")
         else:
             m.store(1, store, address, masked)
+
+
+def _prepare(m: Module, ahead: int) -> None:
+    place = _places(m)
+    m.lines(0, f"@epilogue({m.spec.lanes})", "def prepare(image, offset, args):")
+    for operand in m.spec.body.loads:
+        if operand.inner == "unit":
+            m.use("simd", "prefetch")
+            lines = -(-ahead * itemsize(operand.dtype) // LINE_BYTES) + 1
+            m.line(1, f"prefetch({_address(operand, place)}, {lines})")
+    m.lines(1, "pass", "", "")
+
+
+def _places(m: Module) -> dict[str, str]:
+    """Text of each argument word, by name."""
+    return {word: f"word(args, {FIRST_WORD + i})" for i, word in enumerate(m.spec.words)}
 
 
 def _address(operand: Operand, place: dict[str, str]) -> str:

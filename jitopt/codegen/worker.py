@@ -104,7 +104,7 @@ def compile_text(
     debuggers show its lines. Raises what the text, Numba or the emitter raise.
     """
     from jitopt.codegen.emitter import lower, object_code
-    from jitopt.codegen.linking import compile_core, link
+    from jitopt.codegen.linking import SYMBOLS, compile_core, link
 
     filename, entry = path or f"<jitopt {entry_symbol(key)}>", entry_symbol(key)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
@@ -114,10 +114,10 @@ def compile_text(
         if core is None:
             from jitopt_kernels.simd import epilogue
 
-            linked = {"finish": epilogue.finish, "finish_tail": epilogue.finish_tail}
+            linked = {name: getattr(epilogue, name) for name in SYMBOLS}
             lines = "\n" * (head.count("\n") + 1)
             core = compile_core(_kernel(_execute(lines + tail, filename, entry, linked)))
-        module, machine = link(core, (names["finish"], names["finish_tail"]), entry, cpu, features)
+        module, machine = link(core, names, entry, cpu, features)
     else:
         module, machine = lower(_kernel(names), entry, cpu, features)
     return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "", core)

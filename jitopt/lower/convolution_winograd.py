@@ -63,6 +63,8 @@ class Winograd(Alternative, BlockedConvolution):
         channels, inputs = weights.shape[:2]
         heights, panel = tile_for(channels, context.target)
         win, most = conv_window(node), tiles_at_once(inputs, channels, outputs)
+        if all(isinstance(extent, int) for extent in (x.shape[0], *win.out)):
+            most = min(most, max(int(x.shape[0]) * _area(win, outputs), 1))
         ep = Epilogue(group, context, node.output, 1)
         body, words, args = ep.finish(bias_and_epilogue(ep, node, channels))
         constants = {"heights": heights, "panel": panel, "outputs": outputs}
@@ -76,7 +78,7 @@ class Winograd(Alternative, BlockedConvolution):
             Address(packed), x.shape[0], channels, *win.begin, *win.out, out_pixels * lanes * 4, most,
         ]  # fmt: skip
         work = x.shape[0] * out_pixels * weights.size
-        scratch = winograd_scratch(outputs, most, inputs, channels, lanes, panel)
+        scratch = winograd_scratch(outputs, most, inputs, channels, lanes, heights, panel)
         return [context.step(spec, [*head, *args], [x, *ep.reads], ep.writes, group, scratch=scratch, work=work)]
 
 

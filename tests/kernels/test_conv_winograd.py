@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jitopt_kernels.conv.winograd import make_winograd
+from jitopt_kernels.tiling import CHAIN, chain_terms
 from jitopt_kernels.winograd_packing import POINTS, TAPS, matrices, pack_winograd, tiles_at_once, winograd_scratch
 
 from .convolutions import Case, blocked, conv_reference, data, unblocked
@@ -27,6 +28,8 @@ CASES = [
     Case(1, 16, 16, (1, 1), (3, 3), pads=SAME),
     Case(1, 40, 72, (14, 14), (3, 3), pads=SAME),
     Case(1, 8, 16, (33, 31), (3, 3), pads=SAME),
+    Case(1, 264, 24, (6, 9), (3, 3), pads=SAME),
+    Case(1, 520, 16, (5, 5), (3, 3), pads=SAME),
 ]
 
 
@@ -48,7 +51,7 @@ def run(
     x_, w_, bias_ = guarded(blocked(x, lanes)), guarded(pack_winograd(w, lanes, PANEL, outputs)), guarded(bias)
     oh, ow = case.output
     y = guarded_like((n, -(-case.oc // lanes), oh, ow, lanes))
-    scratch = guarded_like((winograd_scratch(outputs, most, c, case.oc, lanes, PANEL) // 4,))
+    scratch = guarded_like((winograd_scratch(outputs, most, c, case.oc, lanes, HEIGHTS, PANEL) // 4,))
     vec = lanes * 4
     words = [address(x_), x_.nbytes // n, vec * h * wd, vec * wd, h, wd, -(-c // lanes), address(w_), n, case.oc]
     words += [*case.pads[:2], oh, ow, vec * oh * ow, most, address(scratch)]
@@ -115,10 +118,24 @@ def test_other_vector_widths(outputs: int, lanes: int) -> None:
 
 
 def test_many_threads_and_few_tiles() -> None:
-    case = CASES[-2]
+    case = CASES[8]
     first = check(case, 4)
     for nthreads in (4, 5, 16):
         assert np.array_equal(first, check(case, 4, nthreads=nthreads))
+
+
+@pytest.mark.parametrize("outputs", sorted(POINTS))
+def test_long_sums_are_cut_into_even_chains(outputs: int) -> None:
+    """A chain of ones survives next to chains of 2**24 and -2**24, in which each of them would be rounded away."""
+    depth = 3 * CHAIN
+    chain = chain_terms.py_func(depth, 8)
+    terms = np.zeros(depth, "f4")
+    terms[0], terms[chain : 2 * chain], terms[2 * chain] = 2**24, 1, -(2**24)
+    w = np.zeros((16, depth, 3, 3), "f4")
+    w[:, :, 1, 1] = terms  # one tap: at some positions of the tile the transformed weight is a power of two of it
+    case = Case(1, depth, 16, (4, 4), (3, 3), pads=SAME)
+    y = run(case, np.ones((1, depth, 4, 4), "f4"), w, np.zeros(16, "f4"), outputs)
+    assert np.abs(y - chain).max() < chain / 2
 
 
 def test_images_do_not_meet() -> None:

@@ -45,11 +45,13 @@ def make_conv(
     block: int,
     finish: Any,
     finish_tail: Any,
+    prepare: Any = None,
     whole: bool = False,
     cache_bytes: int = CACHE_BYTES,
 ) -> Callable[..., None]:
     """A convolution kernel for one tile shape, input layout and epilogue.
 
+    `prepare(image, offset, operands)`, if given, is called for each channel block of a tile before its sums are begun.
     `whole` promises that `channels` is a multiple of panel * lanes and leaves out the code for tails.
 
     Arguments, in order (strides in bytes):
@@ -69,7 +71,7 @@ def make_conv(
     line_bytes = LINE_BYTES * prefetches_of(heights, panel, block, lanes)
     plan, slots = row_plan(heights, panel), window_line(tallest)[1]
     plan_low, plan_high = plan.low, plan.high
-    tiles = make_tiles(lanes, heights, panel, block, finish, None if whole else finish_tail)
+    tiles = make_tiles(lanes, heights, panel, block, finish, None if whole else finish_tail, prepare)
 
     @merged
     def conv(
@@ -126,11 +128,11 @@ def prefetches_of(heights: tuple[int, ...], panel: int, block: int, lanes: int) 
 
 
 def make_tiles(
-    lanes: int, heights: tuple[int, ...], panel: int, block: int, finish: Any, finish_tail: Any
+    lanes: int, heights: tuple[int, ...], panel: int, block: int, finish: Any, finish_tail: Any, prepare: Any = None
 ) -> Callable[..., int]:
     """tiles(choice, ...): the tile of height number `choice`; returns its height. Arguments as `make_tile` lists."""
     tile0, tile1, tile2, tile3, tile4 = five(
-        [make_tile(lanes, heights, height, panel, block, finish, finish_tail) for height in heights]
+        [make_tile(lanes, heights, height, panel, block, finish, finish_tail, prepare) for height in heights]
     )
 
     @merged
@@ -167,7 +169,14 @@ def make_tiles(
 
 
 def make_tile(
-    lanes: int, heights: tuple[int, ...], height: int, panel: int, block: int, finish: Any, finish_tail: Any
+    lanes: int,
+    heights: tuple[int, ...],
+    height: int,
+    panel: int,
+    block: int,
+    finish: Any,
+    finish_tail: Any,
+    prepare: Any = None,
 ) -> Any:
     """`height` output positions times `count` panels of channels, one register tile each. Returns height.
 
@@ -179,7 +188,7 @@ def make_tile(
     image, offset        where the first output lies; y_step and y_block are the steps between positions and blocks
     column, valid        byte offset of the first channel in per-channel operands; channels that exist from there on
 
-    finish_tail is None where every panel is whole.
+    finish_tail is None where every panel is whole, prepare where nothing is asked for ahead.
     """
     slots = window_line(heights[0])[1]
     step, line = panel * lanes * 4, 16 * slots + 8
@@ -191,6 +200,9 @@ def make_tile(
         valid,
     ):  # fmt: skip
         for _ in range(count):
+            if prepare is not None:
+                for j in range(panel):
+                    prepare(image, offset + j * y_block, operands)
             acc, cut = tile_zeros(height, panel, lanes), chain  # a chain ends where the weights' offset is `cut`
             for index in range(lines):
                 at = table + index * line

@@ -18,6 +18,7 @@ import numpy as np
 
 from jitopt_kernels.abi import share
 from jitopt_kernels.gemm import make_gemm
+from jitopt_kernels.packing import tile_bytes
 from jitopt_kernels.simd import fma, inlined, load, prefetch, splat, store, tail_mask
 from jitopt_kernels.tiling import merged
 from jitopt_kernels.winograd_packing import LINE_BYTES, POINTS, TAPS
@@ -45,6 +46,7 @@ def make_winograd(
     side, vec, width_ = outputs + TAPS - 1, lanes * 4, panel * lanes
     positions = side * side
     square, line_blocks = positions * vec, max(LINE_BYTES // vec, 1)
+    sums_bytes = tile_bytes(heights, panel, lanes)
     transform, product = _make_input(lanes, outputs), _make_product(lanes, heights, panel)
     restore = _make_output(lanes, outputs, finish, finish_tail)
 
@@ -58,7 +60,8 @@ def make_winograd(
         panel_bytes, product_bytes = depth * width_, panels * width_ * 4
         v_step, m_step = depth + LINE_BYTES, product_bytes + LINE_BYTES
         v_tile, m_tile = positions * v_step, positions * m_step
-        v = scratch + 2 * square
+        sums = scratch + 2 * square
+        v = sums + sums_bytes
         m = v + most * v_tile
         # Shares are ranges of tiles; where those are few, of panels too.
         cuts = 1 if tiles >= FEW_TILES * nthreads else min(panels, nthreads)
@@ -79,7 +82,7 @@ def make_winograd(
                     transform(source, x_block, x_row, there, y, z, height, width, at, v_step, scratch)
             product(
                 v, v_step, v_tile, w + first * panel_bytes, panels * panel_bytes, m, m_step, m_tile, positions, count,
-                (last - first) * width_, blocks * lanes,
+                (last - first) * width_, blocks * lanes, sums,
             )  # fmt: skip
             stop = min(last * panel, (channels + lanes - 1) // lanes)
             for block in range(first * panel, stop, line_blocks):
@@ -104,17 +107,19 @@ def _store_product(v, image, offset, column, operands):
 
 @cache
 def _make_product(lanes: int, heights: tuple[int, ...], panel: int) -> Any:
-    """product(v, v_step, v_tile, w, w_step, m, m_step, m_tile, positions, tiles, columns, depth): M = V x W for every
-    position. It does not depend on the epilogue, so a process compiles it once."""
+    """product(v, v_step, v_tile, w, w_step, m, m_step, m_tile, positions, tiles, columns, depth, sums): M = V x W for
+    every position; `sums` is memory for the sums of finished chains, `tile_bytes` of it. It does not depend
+    on the epilogue, so a process compiles it once."""
     gemm = make_gemm(
         lanes=lanes, heights=heights, panel=panel, finish=_store_product, finish_tail=None, whole=True, single_row=False
     )
 
     @inlined
-    def product(v, v_step, v_tile, w, w_step, m, m_step, m_tile, positions, tiles, columns, depth):
+    def product(v, v_step, v_tile, w, w_step, m, m_step, m_tile, positions, tiles, columns, depth, sums):
         gemm(
-            v, v_step, 0, v_tile, w, w_step, 0, 0, positions, 1, tiles, columns, depth, 0, m_tile, 0, (m, m_step), 0, 1
-        )
+            v, v_step, 0, v_tile, w, w_step, 0, 0, positions, 1, tiles, columns, depth, 0, m_tile, sums, (m, m_step),
+            0, 1,
+        )  # fmt: skip
 
     return product
 

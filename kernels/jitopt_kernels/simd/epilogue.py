@@ -5,9 +5,10 @@ the time to compile; it is compiled once, calling an epilogue that is declared h
 kernel links it with its own. LLVM then inlines one into the other, so the machine code is what compiling both
 together would give.
 
-An epilogue is two functions, of float32 sums in a Vec, whole or with a mask of the lanes that exist:
+An epilogue is functions of float32 sums in a Vec, whole or with a mask of the lanes that exist, and of no sums:
     finish(acc, image, offset, column, args)                 offset, column: bytes, as the kernel's docstring says
     finish_tail(acc, image, offset, column, args, mask)      args: the kernel's argument block
+    prepare(image, offset, args)                             ask the cache for what a tile's `finish` will load
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numba.core import cgutils
 from .binding import device
 from .registers import Mask, Vec
 
-FINISH, FINISH_TAIL = "jitopt_finish", "jitopt_finish_tail"
+FINISH, FINISH_TAIL, PREPARE = "jitopt_finish", "jitopt_finish_tail", "jitopt_prepare"
 """Symbols under which a core expects its epilogue."""
 
 
@@ -36,16 +37,20 @@ def finish_tail(acc: Any, image: int, offset: int, column: int, args: int, mask:
     raise NotImplementedError("an epilogue that is linked in later has no body in Python")
 
 
+def prepare(image: int, offset: int, args: int) -> None:
+    """What the epilogue of a tile will load, asked for when the tile begins."""
+    raise NotImplementedError("an epilogue that is linked in later has no body in Python")
+
+
 def epilogue(lanes: int) -> Callable[[Callable[..., None]], Any]:
-    """Compile the decorated `finish` or `finish_tail` (it has a mask) at once; with the JIT off it stays as it is."""
+    """Compile the decorated function of an epilogue at once; with the JIT off it stays as it is."""
 
     def compiled(function: Callable[..., None]) -> Any:
         if config.DISABLE_JIT:
             return function
-        arguments = [Vec("float32", lanes), *[types.int64] * 4]
-        if "mask" in function.__code__.co_varnames[: function.__code__.co_argcount]:
-            arguments.append(Mask(lanes))
-        signature = types.void(*arguments)
+        special = {"acc": Vec("float32", lanes), "mask": Mask(lanes)}
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        signature = types.void(*(special.get(name, types.int64) for name in names))
         return njit(signature, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
     return compiled
@@ -68,3 +73,8 @@ def _finish(context: Any, acc: Any, image: Any, offset: Any, column: Any, args: 
 @device(finish_tail)
 def _finish_tail(context: Any, acc: Any, image: Any, offset: Any, column: Any, args: Any, mask: Any) -> Any:
     return types.void(acc, *[types.int64] * 4, mask), _call(FINISH_TAIL)
+
+
+@device(prepare)
+def _prepare(context: Any, image: Any, offset: Any, args: Any) -> Any:
+    return types.void(*[types.int64] * 3), _call(PREPARE)
