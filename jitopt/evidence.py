@@ -35,7 +35,11 @@ _MOVERS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "
 
 
 class NoEvidence(Exception):
-    """There are no feeds with exact answers; the message says why."""
+    """There are no feeds with exact answers; the message says why, and `lasting` whether it will always be so."""
+
+    def __init__(self, reason: str, *, lasting: bool = True) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
 
 
 @dataclass(frozen=True)
@@ -59,15 +63,15 @@ class Evidence:
         return len(self.idle) < len(self.outputs)
 
     def hold(self, run: Callable[[Feeds], Sequence[Any]], without: tuple[str, ...]) -> Attempt:
-        """Compare what `run` answers on every case, before a last Softmax or Sigmoid as well."""
-        worst = Comparison(True, 0.0, 0.0, 0.0)
+        """Compare what `run` answers on every case, before a last Softmax or Sigmoid as well; the worst decides."""
+        worst, where = Comparison(True, 0.0, 0.0, 0.0), ""
         for feeds, expected in self.cases:
             for name, before, ours, exact in zip(self.outputs, self.before, run(feeds), expected, strict=True):
                 for found in _comparisons(ours, exact, before):
-                    if not found:
-                        return Attempt(without, False, _finite(found.tolerances), f"{name!r}: {found.reason}")
-                    worst = max(worst, found, key=lambda c: c.tolerances)
-        return Attempt(without, True, worst.tolerances)
+                    if (not found.ok, found.tolerances) > (not worst.ok, worst.tolerances):
+                        worst, where = found, name
+        reason = "" if worst.ok else f"{where!r}: {worst.reason}"
+        return Attempt(without, worst.ok, _finite(worst.tolerances), reason)
 
 
 def interpret(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
@@ -99,9 +103,9 @@ def gather(
     """
     if any((op := find(n.op)) is not None and op.nondeterministic for n in graph):
         raise NoEvidence("its results are random")
-    end = time.monotonic() + SECONDS
+    end = time.thread_time() + SECONDS  # of this thread's own: a busy machine decides nothing
     try:
-        with ending_when(lambda: time.monotonic() > end):
+        with ending_when(lambda: time.thread_time() > end):
             interpreter = Interpreter(graph, find)
             if feeds is None:
                 return _generated(graph, interpreter, shapes, limit)
@@ -113,7 +117,7 @@ def gather(
     except RunCancelled:
         raise NoEvidence(f"exact answers in NumPy take more than {SECONDS:.0f} s") from None
     except MemoryError:
-        raise NoEvidence("there is not enough memory for exact answers in NumPy") from None
+        raise NoEvidence("there is not enough memory for exact answers in NumPy", lasting=False) from None
     except JitoptError as error:
         raise NoEvidence(f"no feed could be made: {error}" if feeds is None else f"NumPy refuses: {error}") from error
 

@@ -88,7 +88,7 @@ def settle(
     `source` is the graph as it was read, `feeds` the caller's, `shapes` those that generated feeds should have. Raises
     what compiling raises, FeedError or ShapeError for wrong `feeds`.
     """
-    options = model.options
+    options, lasting = model.options, True
     if not any(stage.took_part(model) for stage in STAGES):
         model.verdict = Verdict(UNNEEDED)
         return model
@@ -110,12 +110,13 @@ def settle(
             found = Verdict(UNPROVEN)
         found = replace(found, evidence=evidence.origin, idle=evidence.idle)
     except NoEvidence as reason:
-        found = Verdict(UNCHECKED, str(reason))
+        found, lasting = Verdict(UNCHECKED, str(reason)), reason.lasting
     if known is not None and not found.attempts and known.attempts:
         found = known  # what proves nothing takes nothing from a check that did
     model.verdict = replace(found, feeds=(*(known.feeds if known is not None else ()), mark)[-MOST_FEEDS:])
     _log(source.name, model.verdict)
-    store_verdict(cache, key, model.verdict)
+    if lasting:
+        store_verdict(cache, key, model.verdict)
     return model
 
 

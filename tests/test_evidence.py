@@ -58,6 +58,19 @@ def test_right_answers_hold_and_wrong_ones_do_not() -> None:
     assert not lost.ok and lost.tolerances is None and "shape" in lost.reason
 
 
+def test_the_worst_output_decides() -> None:
+    graph = ending("Relu")
+    graph.output(graph.add("Neg", [graph.outputs[0]]), "z")
+    evidence = evidence_of(graph)
+
+    def answers(feeds: Any) -> list[Any]:
+        y, z = interpret(graph, feeds)
+        return [y + np.float32(0.5), z + np.float32(50)]
+
+    found = evidence.hold(answers, ())
+    assert not found.ok and found.reason.startswith("'z': error 50")
+
+
 @pytest.mark.parametrize("ops", [("Softmax",), ("Softmax", "Flatten"), ("Sigmoid", "Transpose", "Identity")])
 def test_what_ends_in_softmax_or_sigmoid_is_compared_before_it(ops: tuple[str, ...]) -> None:
     """A probability of 1e-6 that should be 3e-6 is within tolerance as it stands, but not as a logit."""

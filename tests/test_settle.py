@@ -306,6 +306,17 @@ def test_no_evidence_is_remembered_too(cache: Cache, monkeypatch: pytest.MonkeyP
     assert len(checks) == 1
 
 
+def test_a_lack_of_memory_is_not_remembered(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lack(*_: Any) -> Any:
+        raise MemoryError
+
+    graph = block(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(evidence, "_generated", lack)
+        assert settled(graph, cache).verdict.status == UNCHECKED
+    assert settled(graph, cache).verdict.status == RIGHT
+
+
 def test_the_digits_are_right_as_asked() -> None:
     path = Path(jitopt.__file__).parent / "data" / "digits.onnx"
     model = settled(load_graph(path))

@@ -18,7 +18,7 @@ from pathlib import Path
 from jitopt_kernels.targets import Target
 
 from jitopt.codegen.cache import Cache
-from jitopt.codegen.core import Core, Cores, core_text
+from jitopt.codegen.core import Core, Cores, core_key
 from jitopt.codegen.host import cpu_allowance
 from jitopt.codegen.keys import kernel_key
 from jitopt.codegen.pool import Answer, Worker, WorkerDied, WorkerUnavailable, pool
@@ -51,8 +51,7 @@ class KernelSource:
     @classmethod
     def of(cls, text: str, target: Target, cost: float = 0.0) -> KernelSource:
         """The source with its keys for `target`."""
-        core = core_text(text)
-        return cls(kernel_key(text, target), text, cost, kernel_key(core, target) if core else "")
+        return cls(kernel_key(text, target), text, cost, core_key(text, target))
 
 
 @dataclass(frozen=True)

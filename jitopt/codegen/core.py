@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from jitopt_kernels.targets import Target
 
 from jitopt.codegen.cache import Cache
+from jitopt.codegen.keys import LIBRARY, kernel_key
 
 CORE = "# The core: the same for every kernel of this template and these constants, compiled once and linked.\n"
 """The line of a module's text from which on it does not depend on the epilogue."""
@@ -25,9 +26,13 @@ class Core:
 NO_CORE = Core(b"", "")
 
 
-def core_text(text: str) -> str:
-    """The core of a module text, "" where it has none."""
-    return text.partition(CORE)[2]
+def core_key(text: str, target: Target) -> str:
+    """The key of the core of a module text, "" where it has none.
+
+    It covers the library module by which a core calls its epilogue, which the text does not name.
+    """
+    core = text.partition(CORE)[2]
+    return kernel_key(f"import {LIBRARY}.simd.epilogue\n{core}", target) if core else ""
 
 
 class Cores:
@@ -41,8 +46,8 @@ class Cores:
         """The core with this key, if there is one for this target."""
         if key and key not in self._known and self._cache is not None:
             entry = self._cache.load(KIND, key)
-            if entry is not None and self._fits(entry.header):
-                self._known[key] = Core(bytes(entry.sections["bitcode"]), entry.header["native"])
+            if entry is not None and self._fits(entry.header) and "bitcode" in entry.sections:
+                self._known[key] = Core(bytes(entry.sections["bitcode"]), str(entry.header["native"]))
         return self._known.get(key)
 
     def keep(self, key: str, core: Core | None) -> None:
@@ -55,4 +60,5 @@ class Cores:
         self._known[key] = core
 
     def _fits(self, header: dict[str, str]) -> bool:
-        return (header.get("cpu"), header.get("features")) == (self._target.cpu, self._target.features)
+        expected = (self._target.cpu, self._target.features)
+        return (header.get("cpu"), header.get("features")) == expected and "native" in header

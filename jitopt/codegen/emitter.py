@@ -137,10 +137,16 @@ def close(module: Any, native: str, entry: str) -> None:
     """Add the shim, `entry`, which calls the function `native`, and make every other symbol of the module internal."""
     shim = _SHIM.format(triple=module.triple, layout=module.data_layout, native=native, entry=entry, raises=RAISES)
     module.link_in(llvm.parse_assembly(shim))
-    inner = [s for s in (*module.functions, *module.global_variables) if not s.is_declaration and s.name != entry]
-    for number, symbol in enumerate(inner):
-        symbol.linkage = "internal"
+    for number, symbol in enumerate(make_internal(module, entry)):
         symbol.name = f"{_identifier(symbol.name)}.{number}"  # Numba's counters would make equal kernels differ
+
+
+def make_internal(module: Any, keep: str) -> list[Any]:
+    """Make every symbol the module defines but `keep` internal, so that none meets one of its name elsewhere."""
+    inner = [s for s in (*module.functions, *module.global_variables) if not s.is_declaration and s.name != keep]
+    for symbol in inner:
+        symbol.linkage = "internal"
+    return inner
 
 
 def target_machine(module: Any, cpu: str, features: str) -> Any:

@@ -17,12 +17,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import llvmlite.binding as llvm
+from jitopt_kernels.linkage import SYMBOLS
 
 from jitopt.codegen.core import Core
-from jitopt.codegen.emitter import RAISES, close, kernel_dispatcher, native_module, target_machine
-
-SYMBOLS = {name: f"jitopt_{name}" for name in ("finish", "finish_tail", "prepare")}
-"""Functions of an epilogue, by their names in a module's text, and the symbols a core calls."""
+from jitopt.codegen.emitter import RAISES, close, kernel_dispatcher, make_internal, native_module, target_machine
 
 _SHIM = """
 target triple = "{triple}"
@@ -51,6 +49,7 @@ def compile_core(kernel: Any) -> Core:
     for name in SYMBOLS.values():
         llvm.add_symbol(name, somewhere)
     module, native = native_module(kernel_dispatcher(kernel))
+    make_internal(module, keep=native)
     return Core(module.as_bitcode(), native)
 
 
@@ -65,6 +64,7 @@ def link(core: Core, epilogue: Mapping[str, Any], entry: str, cpu: str, features
         if name not in declared:  # a core whose outputs are whole vectors has no use for `finish_tail`
             continue
         body, native = native_module(epilogue[function])
+        make_internal(body, keep=native)
         module.link_in(body)
         types = declared[name]
         typed = ", ".join(f"{kind} %{i}" for i, kind in enumerate(types))

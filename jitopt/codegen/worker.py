@@ -32,6 +32,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from jitopt_kernels.linkage import SYMBOLS
+
 from jitopt.codegen.core import CORE, NO_CORE, Core
 from jitopt.errors import JitoptError
 
@@ -104,7 +106,7 @@ def compile_text(
     debuggers show its lines. Raises what the text, Numba or the emitter raise.
     """
     from jitopt.codegen.emitter import lower, object_code
-    from jitopt.codegen.linking import SYMBOLS, compile_core, link
+    from jitopt.codegen.linking import compile_core, link
 
     filename, entry = path or f"<jitopt {entry_symbol(key)}>", entry_symbol(key)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)

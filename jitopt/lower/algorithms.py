@@ -7,12 +7,14 @@ so exact precision uses none of them.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jitopt.lower.template import Template
 
 if TYPE_CHECKING:
-    from jitopt.lower.context import Context
+    from jitopt_kernels.targets import Target
+
     from jitopt.lower.groups import Group
 
 
@@ -20,7 +22,7 @@ class Alternative(Template):
     """Another way to compute the groups of some template."""
 
     @abstractmethod
-    def pays(self, group: Group, context: Context) -> bool:
+    def pays(self, group: Group, target: Target) -> bool:
         """Whether it can compute the group and is expected to be faster than the group's own template."""
 
 
@@ -32,7 +34,7 @@ def offer(template: Alternative) -> None:
     ALGORITHMS[template.name] = template
 
 
-def algorithm_of(group: Group, context: Context) -> Template:
-    """The template that lowers the group: the first of the context's algorithms that pays, else the group's own."""
-    alternatives = (ALGORITHMS[name] for name in context.algorithms)
-    return next((t for t in alternatives if t.pays(group, context)), group.template)
+def algorithm_of(group: Group, target: Target, allowed: Iterable[str]) -> Template:
+    """The template that lowers the group: the first of the `allowed` algorithms that pays, else the group's own."""
+    alternatives = (ALGORITHMS[name] for name in allowed)
+    return next((t for t in alternatives if t.pays(group, target)), group.template)

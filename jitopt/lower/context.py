@@ -27,13 +27,11 @@ Array = np.ndarray[Any, Any]
 class Context:
     """State of one lowering: the graph, the target and the places given out so far.
 
-    `homes` says which values live inside others, `algorithms` which faster algorithms may be used.
+    `homes` says which values live inside others.
     """
 
-    def __init__(
-        self, graph: Graph, target: Target, homes: Mapping[Value, Home] | None = None, algorithms: Iterable[str] = ()
-    ) -> None:
-        self.graph, self.target, self.algorithms = graph, target, tuple(algorithms)
+    def __init__(self, graph: Graph, target: Target, homes: Mapping[Value, Home] | None = None) -> None:
+        self.graph, self.target = graph, target
         self.lanes = target.lanes
         self._homes = homes or {}
         self._regions: dict[Value, Region] = {}

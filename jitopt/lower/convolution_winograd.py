@@ -51,8 +51,8 @@ class Winograd(Alternative, BlockedConvolution):
 
     name = "winograd"
 
-    def pays(self, group: Group, context: Context) -> bool:
-        return isinstance(group.template, Conv) and tile_outputs(group.anchor, context.target) is not None
+    def pays(self, group: Group, target: Target) -> bool:
+        return isinstance(group.template, Conv) and tile_outputs(group.anchor, target) is not None
 
     def lower(self, group: Group, context: Context) -> list[Step]:
         node, lanes = group.anchor, context.lanes

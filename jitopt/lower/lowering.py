@@ -87,11 +87,11 @@ def _shape_symbols(value: Value) -> set[str]:
 
 
 def lower(
-    graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS, algorithms: Iterable[str] = tuple(ALGORITHMS)
+    graph: Graph, target: Target, *, groupings: Iterable[str] = GROUPINGS, algorithms: Iterable[str] | None = None
 ) -> Program:  # fmt: skip
     """The program of an optimised graph whose layouts are chosen; the graph is not changed.
 
-    `algorithms` are those of ALGORITHMS that may be used where they pay.
+    `algorithms` are those of ALGORITHMS that may be used where they pay; all if None.
 
     Raises UnsupportedOperator for a node with neither kernel nor reference; CompileError for a program that does not
     verify, which is a bug of ours.
@@ -104,9 +104,10 @@ def lower(
     for node in hosts:
         if operator_of(node).reference is None:
             raise UnsupportedOperator(f"{node.op} has neither kernel nor reference", node=node.name)
+    for group in groups:
+        group.template = algorithm_of(group, target, ALGORITHMS if algorithms is None else algorithms)
     order = _schedule(graph, groups, hosts, aside)
-    homes = find_homes(graph, order, aside) if CONCAT_VIEWS in groupings else {}
-    context = Context(graph, target, homes, algorithms)
+    context = Context(graph, target, find_homes(graph, order, aside) if CONCAT_VIEWS in groupings else {})
     for value in graph.inputs:
         size = context.size(value) if isinstance(value.type, TensorType) and value.type.shape is not None else 0
         tensor = value.type if isinstance(value.type, TensorType) else None
@@ -114,7 +115,7 @@ def lower(
     parts: list[Segment | HostStep] = []
     for unit in order:
         if isinstance(unit, Group):
-            steps = algorithm_of(unit, context).lower(unit, context)
+            steps = unit.template.lower(unit, context)
             if steps and (not parts or not isinstance(parts[-1], Segment)):
                 parts.append(Segment())
             if steps:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitopt.codegen import compiler
+from jitopt.codegen import compiler, keys
 from jitopt.codegen.compiler import KernelSource, compile_kernels
-from jitopt.codegen.core import CORE, KIND, Core, Cores, core_text
+from jitopt.codegen.core import CORE, KIND, Core, Cores, core_key
 from jitopt.codegen.emitter import ALLOWED_UNDEFINED
 from jitopt.codegen.loader import KernelLibrary
 from jitopt.codegen.symbols import read_symbols
@@ -99,13 +99,22 @@ def test_a_given_core_makes_the_same_code(target):
     other = compile_text(text("acc * 4"), "other", target.cpu, target.features)
     alone = compile_text(source.text, source.key, target.cpu, target.features)
     linked = compile_text(source.text, source.key, target.cpu, target.features, core=other.core)
-    assert np.array_equal(run(source.key, alone.code, target), run(source.key, linked.code, target))
-    assert len(alone.code) == len(linked.code)
+    assert alone.code == linked.code
+    assert np.array_equal(run(source.key, linked.code, target), np.arange(11, dtype=np.float32) * 3)
 
 
-def test_a_core_depends_on_its_text_alone():
-    assert core_text(text("acc * 2")) == core_text(text("acc + 1")) == CORE_TEXT
-    assert core_text("x = 1") == ""
+def test_a_core_depends_on_its_text_and_on_how_it_calls_an_epilogue(target, monkeypatch):
+    key = core_key(text("acc * 2"), target)
+    assert key == core_key(text("acc + 1"), target)
+    assert key != core_key(text("acc * 2") + "# changed", target)
+    assert core_key("x = 1", target) == ""
+    source = keys._source
+    keys._library_digest.cache_clear()
+    monkeypatch.setattr(keys, "_source", lambda name: source(name) + b"#" * (name == "jitopt_kernels.simd.epilogue"))
+    try:
+        assert core_key(text("acc * 2"), target) != key
+    finally:
+        keys._library_digest.cache_clear()
 
 
 def test_a_damaged_core_is_made_again(target, cache):
@@ -133,3 +142,16 @@ def test_an_epilogue_may_not_raise(target, workers):
     source = KernelSource.of(bad + CORE + CORE_TEXT, target)
     with pytest.raises(CompileError, match="kernel_may_raise"):
         compile_kernels([source], target, workers=workers)
+
+
+def test_functions_of_one_name_in_core_and_epilogue_stay_apart(target):
+    """Both define `helper`, as two processes' counters may name two functions of one library module."""
+    helper = "from numba import njit\n\n\n@njit(inline='never')\ndef helper(x):\n    return x {}\n\n"
+    head = helper.format("* 5") + EPILOGUE.format(formula="helper(acc)")
+    whole = 'load(x + 4 * i, "float32", 4)'
+    core = helper.format("+ 1") + CORE_TEXT.replace(whole, f"helper({whole})")
+    source = KernelSource.of(head + CORE + core, target)
+    code = compile_kernels([source], target)[source.key].object
+    expected = np.arange(11, dtype=np.float32)
+    expected[:8] += 1
+    assert np.array_equal(run(source.key, code, target), expected * 5)

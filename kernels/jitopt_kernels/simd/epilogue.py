@@ -20,11 +20,10 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
 
+from jitopt_kernels.linkage import SYMBOLS
+
 from .binding import device
 from .registers import Mask, Vec
-
-FINISH, FINISH_TAIL, PREPARE = "jitopt_finish", "jitopt_finish_tail", "jitopt_prepare"
-"""Symbols under which a core expects its epilogue."""
 
 
 def finish(acc: Any, image: int, offset: int, column: int, args: int) -> None:
@@ -56,10 +55,10 @@ def epilogue(lanes: int) -> Callable[[Callable[..., None]], Any]:
     return compiled
 
 
-def _call(symbol: str) -> Callable[..., Any]:
+def _call(function: str) -> Callable[..., Any]:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         declared = ir.FunctionType(ir.VoidType(), [argument.type for argument in args])
-        builder.call(cgutils.get_or_insert_function(builder.module, declared, symbol), args)
+        builder.call(cgutils.get_or_insert_function(builder.module, declared, SYMBOLS[function]), args)
         return context.get_dummy_value()
 
     return emit
@@ -67,14 +66,14 @@ def _call(symbol: str) -> Callable[..., Any]:
 
 @device(finish)
 def _finish(context: Any, acc: Any, image: Any, offset: Any, column: Any, args: Any) -> Any:
-    return types.void(acc, *[types.int64] * 4), _call(FINISH)
+    return types.void(acc, *[types.int64] * 4), _call("finish")
 
 
 @device(finish_tail)
 def _finish_tail(context: Any, acc: Any, image: Any, offset: Any, column: Any, args: Any, mask: Any) -> Any:
-    return types.void(acc, *[types.int64] * 4, mask), _call(FINISH_TAIL)
+    return types.void(acc, *[types.int64] * 4, mask), _call("finish_tail")
 
 
 @device(prepare)
 def _prepare(context: Any, image: Any, offset: Any, args: Any) -> Any:
-    return types.void(*[types.int64] * 3), _call(PREPARE)
+    return types.void(*[types.int64] * 3), _call("prepare")
