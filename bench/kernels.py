@@ -18,6 +18,7 @@ class Asked:
     group: str
     case: Case
     share: float | None
+    disable: tuple[str, ...] = ()
 
 
 def small(target: Target) -> list[Asked]:
@@ -46,7 +47,9 @@ def resnet50() -> list[Asked]:
             conv((1, before, size * stride, size * stride), outer, 1, stride=stride, then=()),
             conv((1, before, size * stride, size * stride), inner, 1, stride=stride, then=("Relu",)),
         ]
-    return [Asked("ResNet-50 convolutions", case, 0.85) for case in found]
+    direct = [Asked("ResNet-50 convolutions, direct", case, 0.85, ("winograd",)) for case in found]
+    # As a share of what direct convolution would compute, so above the peak.
+    return [*direct, *(Asked("ResNet-50 convolutions, Winograd", case, None) for case in found[::5])]
 
 
 def minilm() -> list[Asked]:

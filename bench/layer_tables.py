@@ -26,7 +26,7 @@ def line(row: dict[str, Any]) -> str:
 
 def report(found: dict[str, Any]) -> str:
     """Heading, for each number of threads a table of kernels and one of whole runs, then what was not measured."""
-    parts = [heading(found)]
+    parts = [heading(found), "GFLOP/s count what direct convolution computes: Winograd's can pass the peak."]
     for threads in counts(found):
         parts += [f"## {named(threads)}", kernels(found, threads), runs(found, threads)]
     left_out = [f"- {model}: {why}" for model, why in found["missing"].items()]

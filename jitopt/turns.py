@@ -1,9 +1,9 @@
 """Times taken turn about, so that neither a machine whose speed drifts nor the one before favours anybody.
 
 Libraries keep their worker threads spinning after a run, to be quick should another follow: ONNX Runtime for about
-40 ms. On two cores whoever runs next has half a machine: ResNet-50 took us 75 ms right after ONNX Runtime, and 47 ms
-when run again. So every contestant, ours and theirs, gets the same turn: it waits until this process uses no CPU, makes
-one call that does not count (its data and threads come back), then the calls that do.
+40 ms. On two cores whoever runs next has half a machine. So every contestant, ours and theirs, gets the same turn: it
+waits until this process uses no CPU, makes one call that does not count (its data and threads come back), then the
+calls that do.
 """
 
 from __future__ import annotations

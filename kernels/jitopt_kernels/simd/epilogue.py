@@ -2,8 +2,7 @@
 
 Kernels of one template and equal constants differ in their epilogue only. The library's part, the core, takes most of
 the time to compile; it is compiled once, calling an epilogue that is declared here and defined elsewhere, and each
-kernel links it with its own. LLVM then inlines one into the other, so the machine code is what compiling both
-together would give.
+kernel links it with its own. LLVM then inlines one into the other.
 
 An epilogue is functions of float32 sums in a Vec, whole or with a mask of the lanes that exist, and of no sums:
     finish(acc, image, offset, column, args)                 offset, column: bytes, as the kernel's docstring says
