@@ -8,6 +8,7 @@ from collections.abc import Generator
 import pytest
 
 from bench.models import NotFetched
+from jitopt.runtime import launch
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,3 +29,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     except NotFetched as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(autouse=True)
+def always_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for a team gets it, also where its workers are late; tests/runtime/test_launch.py is about that."""
+    monkeypatch.setattr(launch, "ALONE", 0.0)

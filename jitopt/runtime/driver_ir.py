@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from jitopt.runtime.steps import BARRIER, ONE_THREAD
 
-BLOCK_WORDS = 5
-STEPS, COUNT, TERMINATE, STAMPS, FLUSH = range(BLOCK_WORDS)
+BLOCK_WORDS = 7
+STEPS, COUNT, TERMINATE, STAMPS, FLUSH, WAITED, TOOK = range(BLOCK_WORDS)
 """Words of a run block: table address, number of steps, address of the terminate word or 0, address of the stamps (two
-words a profile slot: clock at begin and end on the calling thread) or 0, whether denormals are flushed."""
+words a profile slot: clock at begin and end on the calling thread) or 0, whether denormals are flushed. The last two
+are written by a run of a team: how many ticks the caller waited for others, and how many the run took."""
 
 GENERATION, ARRIVED, SLEEPERS, STOP, MAILBOXES = (128 * line for line in range(5))
 MAILBOX_BYTES = 128
@@ -78,7 +79,7 @@ done:
   ret void
 }}
 
-; all threads meet; true when the run is to stop; afterwards *patience is the long one
+; all threads meet; true when the run is to stop; patience[0]: ticks to spin, afterwards the long time; [1]: ticks lost
 define internal i1 @meet(ptr %team, i64 %nthreads, ptr %terminate, ptr %patience) {{
 entry:
   %generation = getelementptr i8, ptr %team, i64 {GENERATION}
@@ -114,7 +115,7 @@ begin:
 spin:
   %spun = load atomic i32, ptr %generation acquire, align 4
   %waiting = icmp eq i32 %spun, %seen
-  br i1 %waiting, label %rest, label %out
+  br i1 %waiting, label %rest, label %waited
 rest:
   call void @platform_pause()
   %now = call i64 @platform_clock()
@@ -133,6 +134,14 @@ sleep:
   br label %asleep_yet
 get_up:
   %up = atomicrmw sub ptr %sleepers, i32 1 seq_cst
+  br label %waited
+waited:
+  %gone = call i64 @platform_clock()
+  %lost = sub i64 %gone, %start
+  %lost_at = getelementptr i64, ptr %patience, i64 1
+  %before_lost = load i64, ptr %lost_at
+  %all_lost = add i64 %before_lost, %lost
+  store i64 %all_lost, ptr %lost_at
   br label %out
 out:
   store i64 {SPIN_TICKS}, ptr %patience
@@ -226,20 +235,32 @@ here:
   %count = call i64 @walk(ptr %block, ptr null, i64 0, i64 1, ptr null)
   ret i64 %count
 everybody:
-  %patience = alloca i64
+  %patience = alloca i64, i64 2
+  %waited_at = getelementptr i64, ptr %patience, i64 1
   store i64 {FIRST_SPIN_TICKS}, ptr %patience
+  store i64 0, ptr %waited_at
+  %begun = call i64 @platform_clock()
   %stop = getelementptr i8, ptr %team, i64 {STOP}
   store atomic i64 0, ptr %stop monotonic, align 8
   %word = ptrtoint ptr %block to i64
   call void @pass_on(ptr %team, i64 0, i64 %word, i64 %nthreads)
   %counted = call i64 @walk(ptr %block, ptr %team, i64 0, i64 %nthreads, ptr %patience)
   %over = call i1 @meet(ptr %team, i64 %nthreads, ptr null, ptr %patience)
+  %ended = call i64 @platform_clock()
+  %took = sub i64 %ended, %begun
+  %waited = load i64, ptr %waited_at
+  %waited_word = getelementptr i64, ptr %block, i64 {WAITED}
+  %took_word = getelementptr i64, ptr %block, i64 {TOOK}
+  store i64 %waited, ptr %waited_word
+  store i64 %took, ptr %took_word
   ret i64 %counted
 }}
 
 define void @worker(ptr %team, i64 %tid) {{
 entry:
-  %patience = alloca i64
+  %patience = alloca i64, i64 2
+  %waited_at = getelementptr i64, ptr %patience, i64 1
+  store i64 0, ptr %waited_at
   store i64 {SPIN_TICKS}, ptr %patience
   %offset = mul i64 %tid, {MAILBOX_BYTES}
   %at = add i64 %offset, {MAILBOXES}

@@ -1,20 +1,26 @@
 """Running a step table: what a session calls, without the GIL, on the team of threads or on the calling thread alone.
 
 With more than one thread a run takes the process's team of workers if that is free, and otherwise walks the table
-alone; the results are the same.
+alone; the results are the same. Work is shared evenly before a step begins, so a worker that is kept off its CPU, by
+other processes for one, holds everybody up at the next barrier. A launch that spent most of a run waiting therefore
+runs alone for a while, and for longer each time it finds the others no better.
 """
 
 from __future__ import annotations
 
 import ctypes
+import time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jitopt.runtime.driver import driver
-from jitopt.runtime.driver_ir import BLOCK_WORDS, COUNT, FLUSH, STAMPS, STEPS, TERMINATE
+from jitopt.runtime.driver_ir import BLOCK_WORDS, COUNT, FLUSH, STAMPS, STEPS, TERMINATE, TOOK, WAITED
 from jitopt.runtime.steps import FLAGS, ONE_THREAD, STEP_WORDS
 from jitopt.runtime.threads import MAX_THREADS, take_team
+
+ALONE, ALONE_AT_MOST = 0.02, 2.0
+"""Seconds that a launch runs alone after it waited for most of a run, doubled each time up to the most."""
 
 
 class RunOptions:
@@ -56,6 +62,9 @@ class Launch:
         self.block = np.zeros(BLOCK_WORDS, np.int64)
         self.block[[STEPS, COUNT, FLUSH]] = table.ctypes.data, len(table), flush_denormals
         self._address = int(self.block.ctypes.data)
+        self._waits = (ctypes.c_int64 * 2).from_address(self._address + 8 * WAITED)
+        assert TOOK == WAITED + 1
+        self._alone, self._again = 0.0, 0.0  # how long to run alone, and until when
         self._run = driver().run
 
     def __call__(self, options: RunOptions | None = None, stamps: NDArray[np.int64] | None = None) -> bool:
@@ -77,11 +86,20 @@ class Launch:
 
     def run(self) -> int:
         """Run all steps without options; returns how many were begun."""
-        if self.nthreads > 1:
+        if self.nthreads > 1 and (not self._alone or time.perf_counter() >= self._again):
             team = take_team(self.nthreads)
             if team is not None:
                 try:
                     return self._run(self._address, team.address, min(self.nthreads, team.size))
                 finally:
                     team.lock.release()
+                    self._judge(*self._waits)
         return self._run(self._address, 0, 1)
+
+    def _judge(self, waited: int, took: int) -> None:
+        """Was the team worth it? `waited` of the ticks that the run `took` went by at barriers."""
+        if 2 * waited <= took:
+            self._alone = 0.0
+            return
+        self._alone = min(max(2 * self._alone, ALONE), ALONE_AT_MOST)
+        self._again = time.perf_counter() + self._alone

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 class Case:
     """A model of bench/manifest.toml and what is asked of jitopt on it.
 
-    works       jitopt is expected to run it; the tests of a case that does not are skipped
     host_steps  operators may run in NumPy between segments
     every       every intermediate tensor is compared, because zeroed channels need not move the answer
     float64     answers are held against float64, because ONNX Runtime's own rounding is nearly a tolerance
@@ -17,7 +16,6 @@ class Case:
     """
 
     name: str
-    works: bool = False
     host_steps: bool = False
     every: bool = False
     float64: bool = False
@@ -27,16 +25,16 @@ class Case:
 CASES = (
     Case("ocr-det", kernels=160),
     Case("ocr-rec"),
-    Case("ocr-cls", works=True, kernels=90),
-    Case("efficientnet-lite0", works=True, kernels=53),
-    Case("efficientnet-lite0-export", works=True, kernels=53),
-    Case("open-nsfw", works=True, kernels=60),
-    Case("u2netp", works=True, float64=True, kernels=250),
-    Case("minilm-l3", works=True, kernels=75),
-    Case("minilm-l6-int8", works=True),
-    Case("squeezenet", works=True, kernels=40),
+    Case("ocr-cls", kernels=90),
+    Case("efficientnet-lite0", kernels=53),
+    Case("efficientnet-lite0-export", kernels=53),
+    Case("open-nsfw", kernels=60),
+    Case("u2netp", float64=True, kernels=250),
+    Case("minilm-l3", kernels=75),
+    Case("minilm-l6-int8"),
+    Case("squeezenet", kernels=40),
     Case("shufflenet"),
-    Case("resnet50", works=True, kernels=58),
+    Case("resnet50", kernels=58),
     Case("inception-v1"),
     Case("inception-v2"),
     Case("densenet121"),
