@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from jitopt.ir.graph import Graph
 from jitopt.ir.verifier import verify as verify_graph
 from jitopt.lower.algorithms import ALGORITHMS
 from jitopt.lower.groups import GROUPINGS
+from jitopt.lower.program import Program
 from jitopt.model import FUSION, CompiledModel, ModelOptions, compile_model, select_outputs
 from jitopt.ops import find
 from jitopt.passes.optimize import GELUS, PRECISIONS, OptimizeReport
@@ -27,6 +29,8 @@ from jitopt.runtime.driver import driver
 from jitopt.runtime.executor import Executor
 from jitopt.session import Session
 from jitopt.settle import Maker, settle
+
+logger = logging.getLogger("jitopt")
 
 MEMORY_SHARE = 0.8
 
@@ -113,11 +117,23 @@ def compile(
             settled = settle(compiled, graph, Maker(build, executor), feeds=feeds, shapes=first, cache=disk)
             if settled is not compiled:
                 session = start(settled)
+            compiled = settled
+        _tell_of_host_steps(compiled.program)
     except JitoptError as error:
         raise error.at(model=name) from error.__cause__
     except MemoryError as error:
         raise MemoryLimitError(f"there is not enough memory to compile it: {error}", model=name) from error
     return session
+
+
+def _tell_of_host_steps(program: Program) -> None:
+    """Log what has no kernel and runs in NumPy, which may be hundreds of times slower."""
+    operators = [step.node.op for step in program.host_steps]
+    if operators:
+        names = ", ".join(sorted(set(operators)))
+        logger.warning(
+            "model '%s': %d operators run in NumPy (%s); explain() says why", program.name, len(operators), names
+        )
 
 
 def _checked(graph: Graph) -> Graph:

@@ -134,12 +134,22 @@ def optimize_model(graph: Graph, options: ModelOptions) -> OptimizeReport:
 
 
 def lower_model(graph: Graph, options: ModelOptions) -> Program:
-    """The program of an optimised graph, which gets its layouts."""
+    """The program of an optimised graph, which gets its layouts.
+
+    Faster algorithms may keep larger weights: where these exceed `max_memory` the model does without them.
+    """
     assign_layouts(graph, options.target.lanes)
     infer(graph)
-    program = lower(graph, options.target, groupings=groupings_of(options), algorithms=algorithms_of(options))
-    _check_bytes(sum(b.array.nbytes for b in program.constants if b.array is not None), graph.name, options.max_memory)
+    groupings, algorithms, limit = groupings_of(options), algorithms_of(options), options.max_memory
+    program = lower(graph, options.target, groupings=groupings, algorithms=algorithms)
+    if algorithms and limit is not None and _constant_bytes(program) > limit:
+        program = lower(graph, options.target, groupings=groupings, algorithms=())
+    _check_bytes(_constant_bytes(program), graph.name, limit)
     return program
+
+
+def _constant_bytes(program: Program) -> int:
+    return sum(b.array.nbytes for b in program.constants if b.array is not None)
 
 
 def groupings_of(options: ModelOptions) -> tuple[str, ...]:

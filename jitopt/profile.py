@@ -35,7 +35,8 @@ class Profile:
     def __str__(self) -> str:
         total = sum(s.seconds for s in self.steps) or 1.0
         by_time = sorted(self.steps, key=lambda s: -s.seconds)
-        lines = [f"{self.run_seconds * 1e3:.3f} ms a run (median of {self.runs}), {len(self.steps)} steps"]
+        took = f"{self.run_seconds * 1e3:.3f} ms a run (median of {self.runs})"
+        lines = [f"{took}, of which {total * 1e3:.3f} ms in {len(self.steps)} steps; the rest is waiting and the call"]
         lines += [f"  {s.seconds * 1e6:9.1f} us {s.seconds / total:6.1%}  {s.template:14} {s.label}" for s in by_time]
         return "\n".join(lines)
 

@@ -63,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
         ("GB/s", "gbs", "copy_share", peak.copy_gbs, "copy bandwidth"),
     ):
         out.print(f"  {found[value]:8.1f} {unit:7}  {found[share]:6.1%} of the measured {what}, {most:.1f} {unit}")
+    if any(kernel.template == "winograd" for kernel in session.kernels):
+        out.print("  by Winograd: GFLOP/s of direct convolution; --disable winograd measures that")
     out.print(f"  {kernels}", soft_wrap=True)
     return 0
 

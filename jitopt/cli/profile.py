@@ -43,6 +43,6 @@ def run(options: argparse.Namespace) -> int:
     out.print(table("", ("kernel", "operators", "first node", "us", "share"), rows, left=3))
     out.print(
         f"{profile.run_seconds * 1e3:.3f} ms a run (median of {profile.runs}), of which "
-        f"{total * 1e3:.3f} ms in {len(profile.steps)} steps"
+        f"{total * 1e3:.3f} ms in {len(profile.steps)} steps; the rest is waiting and the call"
     )
     return 0

@@ -157,7 +157,7 @@ def _compile_here(
     except Exception as error:
         logger.debug("kernel %s", source.key, exc_info=True)
         return Answer(error=one_line(error))
-    return Answer(out.code, out.assembly, out.core if core is None else None, time.perf_counter() - start)
+    return Answer(out.code, out.assembly, out.core if out.core is not core else None, time.perf_counter() - start)
 
 
 def _from_cache(source: KernelSource, target: Target, cache: Cache) -> CompiledKernel | None:

@@ -51,10 +51,10 @@ class Cores:
         return self._known.get(key)
 
     def keep(self, key: str, core: Core | None) -> None:
-        """Remember a core that was compiled, if one was."""
+        """Remember a core that was compiled, if one was, in place of any that was found."""
         if core is None:
             return
-        if key not in self._known and self._cache is not None:
+        if self._cache is not None:
             header = {"cpu": self._target.cpu, "features": self._target.features, "native": core.native}
             self._cache.store(KIND, key, header, {"bitcode": core.bitcode})
         self._known[key] = core

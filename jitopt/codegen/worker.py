@@ -35,7 +35,7 @@ from typing import IO, Any
 from jitopt_kernels.linkage import SYMBOLS
 
 from jitopt.codegen.core import CORE, NO_CORE, Core
-from jitopt.errors import JitoptError
+from jitopt.errors import CompileError, JitoptError
 
 _LENGTH = struct.Struct("<I")
 
@@ -100,7 +100,8 @@ def compile_text(
     text: str, key: str, cpu: str, features: str, *, path: str | None = None, assembly: bool = False,
     core: Core | None = None,
 ) -> Output:  # fmt: skip
-    """Compile the function `kernel` of a module text, whose core may be given.
+    """Compile the function `kernel` of a module text, whose core may be given; one that does not fit is
+    made again.
 
     The text is executed as a module whose file is `path`, or a name that only `linecache` knows, so tracebacks and
     debuggers show its lines. Raises what the text, Numba or the emitter raise.
@@ -112,16 +113,21 @@ def compile_text(
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     head, mark, tail = text.partition(CORE)
     names = _execute(head, filename, entry)
-    if mark:
-        if core is None:
-            from jitopt_kernels.simd import epilogue
-
-            linked = {name: getattr(epilogue, name) for name in SYMBOLS}
-            lines = "\n" * (head.count("\n") + 1)
-            core = compile_core(_kernel(_execute(lines + tail, filename, entry, linked)))
-        module, machine = link(core, names, entry, cpu, features)
-    else:
+    if not mark:
         module, machine = lower(_kernel(names), entry, cpu, features)
+        return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "")
+    if core is not None:
+        try:
+            module, machine = link(core, names, entry, cpu, features)
+            return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "", core)
+        except (CompileError, RuntimeError):  # RuntimeError: LLVM cannot read it
+            core = None  # not what it says it is: made again
+    from jitopt_kernels.simd import epilogue
+
+    linked = {name: getattr(epilogue, name) for name in SYMBOLS}
+    lines = "\n" * (head.count("\n") + 1)
+    core = compile_core(_kernel(_execute(lines + tail, filename, entry, linked)))
+    module, machine = link(core, names, entry, cpu, features)
     return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "", core)
 
 
@@ -174,7 +180,7 @@ def serve(jobs: IO[bytes], answers: IO[bytes], cpu: str, features: str) -> None:
             remedy = getattr(error, "remedy", None) or ""
             write_message(answers, {"error": one_line(error), "remedy": remedy, "trace": traceback.format_exc()})
         else:
-            made = out.core if out.core is not None and given is None else NO_CORE
+            made = out.core if out.core is not None and out.core is not given else NO_CORE
             head = {"seconds": time.perf_counter() - start, "native": made.native}
             write_message(answers, head, [out.code, out.assembly.encode(), made.bitcode])
 

@@ -155,3 +155,23 @@ def test_functions_of_one_name_in_core_and_epilogue_stay_apart(target):
     expected = np.arange(11, dtype=np.float32)
     expected[:8] += 1
     assert np.array_equal(run(source.key, code, target), expected * 5)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("core", [Core(b"BC no bitcode", "kernel"), Core(b"", "kernel")], ids=["garbage", "empty"])
+def test_a_core_that_is_something_else_is_made_again(core, workers, target, cache):
+    source = KernelSource.of(text("acc * 2"), target)
+    Cores(target, cache).keep(source.core, core)
+    code = compile_kernels([source], target, cache=cache, workers=workers)[source.key].object
+    assert np.array_equal(run(source.key, code, target), np.arange(11, dtype=np.float32) * 2)
+    assert Cores(target, cache).find(source.core) not in (core, None)
+
+
+def test_a_core_without_its_kernel_is_made_again(target, cache):
+    first, second = (KernelSource.of(text(formula), target) for formula in ("acc * 2", "acc - 1"))
+    compile_kernels([first], target, cache=cache)
+    found = Cores(target, cache).find(first.core)
+    Cores(target, cache).keep(first.core, Core(found.bitcode, "another"))
+    code = compile_kernels([second], target, cache=cache)[second.key].object
+    assert np.array_equal(run(second.key, code, target), np.arange(11, dtype=np.float32) - 1)
+    assert Cores(target, cache).find(first.core).native != "another"
