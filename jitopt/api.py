@@ -157,14 +157,22 @@ def _options(
         _one_of("disable", name, (FUSION, *GROUPINGS, *ALGORITHMS, *PASSES))
     if target is not None:
         _one_of("target", target, tuple(TARGETS))
-    if num_threads is not None and operator.index(num_threads) < 1:
+    if num_threads is not None and _whole("num_threads", num_threads) < 1:
         raise ValueError(f"num_threads is {num_threads}, it must be at least 1")
     if max_memory is None:
         available = memory_limit()
         max_memory = None if available is None else int(available * MEMORY_SHARE)
-    elif operator.index(max_memory) < 0:
+    elif _whole("max_memory", max_memory) < 0:
         raise ValueError(f"max_memory is {max_memory}, it must not be negative")
     return ModelOptions(choose_target(target), precision, gelu, optimize, names, max_memory)
+
+
+def _whole(option: str, value: Any) -> int:
+    """Raises TypeError for what is no integer."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{option} is {value!r}, it must be an integer") from None
 
 
 def _one_of(option: str, value: Any, allowed: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from jitopt.errors import ModelError
-from jitopt.ir.dims import Dim
+from jitopt.ir.dims import Dim, Expr, symbol
 from jitopt.ir.dtypes import DType, dtype_of
 from jitopt.ir.types import TensorType, Type, tensor
 
@@ -152,6 +152,17 @@ class Metadata:
     custom: dict[str, str] = field(default_factory=dict)
 
 
+def _extent(name: str, axis: int, dim: Any) -> Dim:
+    """An entry of an input's shape as an extent."""
+    if isinstance(dim, str):
+        return symbol(dim)
+    if isinstance(dim, Expr) or (isinstance(dim, int) and dim >= 0):
+        return dim
+    raise ModelError(
+        f"axis {axis} of input '{name}' is {dim!r}", remedy="extents are ints from 0 on, symbols or their names"
+    )
+
+
 class Graph:
     """An ordered graph of nodes with named inputs and outputs; see the module's example."""
 
@@ -185,9 +196,13 @@ class Graph:
         """A new value under a fresh name, without producer."""
         return Value(self.fresh_name(name), type)
 
-    def input(self, name: str, dtype: DType | str, shape: Sequence[Dim] | None) -> Value:
-        """Declare a graph input; shape entries are ints or expressions (`jitopt.symbol("n")`)."""
-        value = self.value(name, tensor(dtype, None if shape is None else tuple(shape)))
+    def input(self, name: str, dtype: DType | str, shape: Sequence[Dim | str] | None) -> Value:
+        """Declare a graph input; shape entries are ints, expressions (`jitopt.symbol("n")`) or names of symbols.
+
+        Raises ModelError for anything else.
+        """
+        dims = None if shape is None else tuple(_extent(name, axis, dim) for axis, dim in enumerate(shape))
+        value = self.value(name, tensor(dtype, dims))
         self.inputs.append(value)
         return value
 
@@ -205,8 +220,14 @@ class Graph:
     ) -> Any:  # fmt: skip
         """Append a node; returns its output value, or a tuple of them for several.
 
-        `outputs` is their number, or the values themselves (which must have no producer yet).
+        `outputs` is their number, or the values themselves (which must have no producer yet). Raises ModelError for
+        inputs that are no values.
         """
+        if isinstance(inputs, Value) or not all(value is None or isinstance(value, Value) for value in inputs):
+            raise ModelError(
+                f"the inputs of {op} are not a list of values", node=name or op,
+                remedy="values come from input(), constant() and add()",
+            )  # fmt: skip
         node = Node(self, op, name or f"{op}_{len(self._nodes)}", attrs)
         for value in inputs:
             node.inputs.append(None)
