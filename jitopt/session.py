@@ -23,6 +23,7 @@ from jitopt.profile import Profile, profile
 from jitopt.runtime.executor import Executor
 from jitopt.runtime.feeds import check_names, read_feeds, shapes_of
 from jitopt.runtime.launch import RunOptions
+from jitopt.samples import index_bounds
 
 Array = np.ndarray[Any, Any]
 
@@ -55,6 +56,10 @@ class Session:
         self._model, self._executor, self._source, self._cache = model, executor, source, cache
         self._program = model.program
         self._by_name = {port.name: port for port in self._program.outputs}
+
+    def index_bounds(self) -> dict[str, int]:
+        """For every integer input that looks something up: what its elements must stay below, where it is known."""
+        return index_bounds(self._model.graph)
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None,

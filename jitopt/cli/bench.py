@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     session = compile_model(options.model, options)
-    feeds = make_feeds(session.get_inputs(), options)
+    feeds = make_feeds(session.get_inputs(), options, below=session.index_bounds())
     threads = options.threads or cpu_allowance().count
     peer, remark = (None, "") if options.no_peer else load_peer(options.model, threads, feeds)
     found = compare_times(session, peer, feeds, options.runs)

@@ -1,9 +1,9 @@
-"""Feeds from the command line: arrays from files for the inputs that are named, made-up ones for the others."""
+"""Feeds from the command line: arrays from files or numbers for the inputs that are named, made up for the others."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("inputs")
     group.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", type=_pair, dest="inputs",
-        help="an input's array; inputs without one get made-up values",
+        help="an input's array, or a number as NAME=16000; inputs without one get made-up values",
     )  # fmt: skip
     group.add_argument(
         "--shape", action="append", default=[], metavar="NAME=1,3,224,224", type=_pair, dest="shapes",
@@ -36,9 +36,10 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 
 
 def make_feeds(
-    inputs: Sequence[NodeArg], options: argparse.Namespace, seed: int | None = None
+    inputs: Sequence[NodeArg], options: argparse.Namespace, seed: int | None = None,
+    below: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:  # fmt: skip
-    """An array for every input.
+    """An array for every input; made-up indices stay `below` the bound of their input.
 
     Raises UsageError for an unknown input name or a file that holds no array, OSError for one that cannot be read.
     """
@@ -49,23 +50,26 @@ def make_feeds(
             raise UsageError(f"the model has no input {name!r}; its inputs are {', '.join(map(repr, ports)) or 'none'}")
     rng = np.random.default_rng(options.seed if seed is None else seed)
     bound: dict[str, int] = {}
-    given = {name: _load(file) for name, file in files.items()}
+    given = {name: _load(file, ports[name]) for name, file in files.items()}
     asked = {name: _shape(name, text) for name, text in shapes.items()}
     for name, shape in (*((n, a.shape) for n, a in given.items()), *asked.items()):
         bound.update(_symbols(ports[name], shape))
     return {
-        name: given[name] if name in given else made_up(port, asked.get(name), bound, rng)
+        name: given[name] if name in given else made_up(port, asked.get(name), bound, rng, (below or {}).get(name))
         for name, port in ports.items()
     }
 
 
-def made_up(port: NodeArg, shape: Sequence[int] | None, bound: dict[str, int], rng: np.random.Generator) -> Array:
+def made_up(
+    port: NodeArg, shape: Sequence[int] | None, bound: dict[str, int], rng: np.random.Generator,
+    below: int | None = None,
+) -> Array:  # fmt: skip
     """Values for an input, as `jitopt.samples.made_up` gives them.
 
     Free extents are what `bound` says, and what they become is entered there. Raises UsageError for an input that is
     no tensor, or of unknown rank.
     """
-    name = port.type.removeprefix("tensor(").removesuffix(")")
+    name = _element(port)
     if port.type == name:
         raise UsageError(f"values for input {port.name!r} of type {port.type} cannot be made up")
     if shape is None:
@@ -73,7 +77,7 @@ def made_up(port: NodeArg, shape: Sequence[int] | None, bound: dict[str, int], r
             raise UsageError(f"the rank of input {port.name!r} is not known: give --shape {port.name}=...")
         shape = [_extent(dim, axis, bound) for axis, dim in enumerate(port.shape)]
     try:
-        return samples.made_up(dtype_of(_NAMES.get(name, name)), shape, rng)
+        return samples.made_up(dtype_of(_NAMES.get(name, name)), shape, rng, below)
     except FeedError as error:
         raise UsageError(f"input {port.name!r}: {error.message}") from None
 
@@ -91,7 +95,15 @@ def _symbols(port: NodeArg, shape: Sequence[int]) -> dict[str, int]:
     return {dim: extent for dim, extent in zip(dims, shape, strict=False) if isinstance(dim, str)}
 
 
-def _load(file: str) -> Array:
+def _element(port: NodeArg) -> str:
+    return port.type.removeprefix("tensor(").removesuffix(")")
+
+
+def _load(file: str, port: NodeArg) -> Array:
+    number = _number(file)
+    if number is not None and not Path(file).exists():
+        name = _element(port)
+        return np.full([d if isinstance(d, int) else 1 for d in port.shape or ()], number, _NAMES.get(name, name))
     with Path(file).open("rb") as source:
         try:
             found = np.load(source, allow_pickle=False)
@@ -100,6 +112,17 @@ def _load(file: str) -> Array:
     if not isinstance(found, np.ndarray):
         raise UsageError(f"{file} holds several arrays; an input takes one, from a .npy file")
     return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _shape(name: str, text: str) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     session = compile_model(options.model, options)
-    profile = session.profile(make_feeds(session.get_inputs(), options), options.runs)
+    profile = session.profile(make_feeds(session.get_inputs(), options, below=session.index_bounds()), options.runs)
     if options.json:
         print_json({"model": options.model, **asdict(profile)})
         return 0

@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     session = compile_model(options.model, options)
-    feeds = make_feeds(session.get_inputs(), options)
+    feeds = make_feeds(session.get_inputs(), options, below=session.index_bounds())
     made = [name for name in feeds if name not in dict(options.inputs)]
     if made:
         stderr().print(f"made-up values for {', '.join(made)}", style="dim")

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     who = ""
     before: dict[str, Any] = {}
     for number in range(options.sets):
-        feeds = make_feeds(session.get_inputs(), options, options.seed + number)
+        feeds = make_feeds(session.get_inputs(), options, options.seed + number, session.index_bounds())
         if number and all(np.array_equal(feeds[name], before[name]) for name in feeds):
             break  # nothing is made up, or only what does not depend on the seed
         before = feeds
