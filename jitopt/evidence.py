@@ -7,7 +7,7 @@ checks, and nothing has to be compiled for it. Only approximations that were ask
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from jitopt.errors import JitoptError, RunCancelled
 from jitopt.ir.clone import clone
-from jitopt.ir.graph import Graph, Node, Value
+from jitopt.ir.graph import Graph, Node, Value, walk
 from jitopt.ir.interpreter import Interpreter, ending_when
 from jitopt.ops import find
 from jitopt.passes.infer import infer
@@ -23,7 +23,7 @@ from jitopt.passes.optimize import optimize
 from jitopt.passes.pipelines import PASSES
 from jitopt.samples import Extents, Feeds, attempts, shuffled
 from jitopt.verdict import Attempt
-from jitopt.verify import Comparison, compare
+from jitopt.verify import Comparison, all_finite, compare, rounding
 
 Array = np.ndarray[Any, Any]
 SECONDS = 30.0  # the interpreter may take for one check
@@ -71,7 +71,7 @@ class Evidence:
                     if (not found.ok, found.tolerances) > (not worst.ok, worst.tolerances):
                         worst, where = found, name
         reason = "" if worst.ok else f"{where!r}: {worst.reason}"
-        return Attempt(without, worst.ok, _finite(worst.tolerances), reason)
+        return Attempt(without, worst.ok, worst.tolerances if np.isfinite(worst.tolerances) else None, reason)
 
 
 def interpret(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
@@ -99,9 +99,10 @@ def gather(
 
     The caller's are proven to matter by the same values in another order. `limit` raises NoEvidence or JitoptError for
     extents that would need too much memory. Raises NoEvidence where the interpreter takes longer than SECONDS, lacks
-    memory, or refuses the feeds.
+    memory, or refuses the feeds, and where feeds or exact answers are not finite: where NaN and infinities spread to is
+    a matter of the order of sums, and a rewrite is not wrong for it.
     """
-    if any((op := find(n.op)) is not None and op.nondeterministic for n in graph):
+    if any((op := find(n.op)) is not None and op.nondeterministic for g in walk([graph]) for n in g):
         raise NoEvidence("its results are random")
     end = time.thread_time() + SECONDS  # of this thread's own: a busy machine decides nothing
     try:
@@ -109,8 +110,10 @@ def gather(
             interpreter = Interpreter(graph, find)
             if feeds is None:
                 return _generated(graph, interpreter, shapes, limit)
+            if not _finite(feeds.values()):
+                raise NoEvidence("the caller's feeds are not finite")
             limit({name: feed.shape for name, feed in feeds.items() if isinstance(feed, np.ndarray)})
-            answers = _answers(interpreter, feeds)
+            answers = _finite_answers(interpreter, feeds)
             rng = np.random.default_rng(0)
             other = _answers(interpreter, {name: shuffled(feed, rng) for name, feed in feeds.items()})
             return _evidence(graph, "the caller's feeds", [(feeds, answers)], other)
@@ -129,7 +132,7 @@ def _generated(
     for extents, feeds_of in attempts(graph, shapes):
         try:
             limit(extents)
-            cases = [(feeds, _answers(interpreter, feeds)) for feeds in map(feeds_of, (0, 1))]
+            cases = [(feeds, _finite_answers(interpreter, feeds)) for feeds in map(feeds_of, (0, 1))]
         except RunCancelled:
             raise
         except JitoptError as error:
@@ -144,6 +147,17 @@ def _answers(interpreter: Interpreter, feeds: Feeds) -> list[Any]:
     return list(interpreter.run(feeds).values())
 
 
+def _finite_answers(interpreter: Interpreter, feeds: Feeds) -> list[Any]:
+    answers = _answers(interpreter, feeds)
+    if not _finite(answers):
+        raise NoEvidence("exact answers to these feeds are not finite")
+    return answers
+
+
+def _finite(tensors: Iterable[Any]) -> bool:
+    return all(all_finite(array) for tensor in tensors for array in _arrays(tensor))
+
+
 def _evidence(graph: Graph, origin: str, cases: Sequence[tuple[Feeds, list[Any]]], other: Sequence[Any]) -> Evidence:
     names = tuple(dict.fromkeys(v.name for v in graph.outputs))
     before = tuple(_before(value) for value in dict.fromkeys(graph.outputs))
@@ -156,9 +170,11 @@ def _varies(one: Any, two: Any, before: Callable[[Array], Array] | None) -> bool
     arrays, others = list(_arrays(one)), list(_arrays(two))
     if len(arrays) != len(others):
         return True
-    if before is not None:
-        arrays, others = [before(a) for a in arrays], [before(a) for a in others]
-    return any(_seen(a) and compare(b, a).tolerances >= PROVING for a, b in zip(arrays, others, strict=True))
+    for a, b in zip(arrays, others, strict=True):
+        found = compare(b, a) if before is None else _compare_before(b, a, before)
+        if _seen(a if before is None else before(a)) and found.tolerances >= PROVING:
+            return True
+    return False
 
 
 def _seen(array: Array) -> bool:
@@ -173,7 +189,12 @@ def _comparisons(ours: Any, exact: Any, before: Callable[[Array], Array] | None)
     for a, b in zip(actual, expected, strict=True):
         yield compare(a, b)
         if before is not None and a.shape == b.shape:
-            yield compare(before(a), before(b))
+            yield _compare_before(a, b, before)
+
+
+def _compare_before(actual: Array, expected: Array, before: Callable[[Array], Array]) -> Comparison:
+    """Compare what led to two arrays of probabilities: their last place is up to two units in a logarithm or logit."""
+    return compare(before(actual), before(expected), least=2 * rounding(expected.dtype))
 
 
 def _arrays(answer: Any) -> Iterator[Array]:
@@ -195,20 +216,24 @@ def _before(value: Value) -> Callable[[Array], Array] | None:
 
 
 def _log(p: Array) -> Array:
-    """log p = x - log sum exp x of a Softmax: its input, moved by one number a row. From 1e-30 on, above denormals."""
-    with np.errstate(all="ignore"):
-        return np.asarray(np.log(np.maximum(p, 1e-30)))
+    """log p = x - log sum exp x of a Softmax: its input, moved by one number a row. From `_lowest` on."""
+    return np.log(np.maximum(_single(p), _lowest(p)))
 
 
 def _logit(p: Array) -> Array:
-    """log(p / (1 - p)), the input of a Sigmoid, as far as p's own rounding leaves it: up to p = 0.98."""
-    with np.errstate(all="ignore"):
-        p = np.clip(p, 1e-30, 0.98)
-        return np.asarray(np.log(p / (1 - p)))
+    """log(p / (1 - p)), the input of a Sigmoid, as far as p's own rounding leaves it: to p = 0.98, or 0.5 if coarse."""
+    p = np.clip(_single(p), _lowest(p), 0.5 if rounding(p.dtype) else 0.98)
+    return np.asarray(np.log(p / (1 - p)))
+
+
+def _single(p: Array) -> Array:
+    """In float32 at least, where logarithms add no rounding worth a mention."""
+    return p.astype(np.float32) if rounding(p.dtype) else p
+
+
+def _lowest(p: Array) -> float:
+    """From where on numbers have all their digits: above float16's denormals, or 1e-30, above those of float32."""
+    return float(np.finfo(np.float16).tiny) if p.dtype == np.float16 else 1e-30
 
 
 _BACK: Mapping[str, Callable[[Array], Array]] = {"Softmax": _log, "Sigmoid": _logit}
-
-
-def _finite(number: float) -> float | None:
-    return number if np.isfinite(number) else None

@@ -93,19 +93,21 @@ def settle(
         model.verdict = Verdict(UNNEEDED)
         return model
     given = None if feeds is None else _by_name(model, feeds)
-    mark = GENERATED if given is None else _digest(given)
+    mark = _mark(given, shapes)
     key = verdict_key(source, options)
     known = load_verdict(cache, key)
+    if known is not None and not {stage.name for stage in STAGES}.issuperset(known.without):
+        known = None
     if known is not None and known.without:
         model = make.model(_less(options, known.without))
-    if known is not None and (given is None or mark in known.feeds or known.status == WRONG):
+    if known is not None and _stands(known, mark, given):
         model.verdict = known
         return model
     try:
         graph = exact_graph(source, precision=options.precision, gelu=options.gelu, disable=options.disable)
         evidence = gather(graph, given, shapes, _limit(model, make.executor(model)))
         if evidence.proves:
-            model, found = _retreat(model, make, evidence, known, options)
+            model, found, lasting = _retreat(model, make, evidence, known, options)
         else:
             found = Verdict(UNPROVEN)
         found = replace(found, evidence=evidence.origin, idle=evidence.idle)
@@ -120,32 +122,53 @@ def settle(
     return model
 
 
+def _stands(known: Verdict, mark: str, given: Feeds | None) -> bool:
+    """Whether a verdict needs no other check: these feeds had theirs, or what was proven holds for generated ones.
+
+    A verdict that proved nothing on other feeds, or for other shapes, does not stand.
+    """
+    return mark in known.feeds or known.status == WRONG or (given is None and known.status == RIGHT)
+
+
 def _retreat(
     model: CompiledModel, make: Maker, evidence: Evidence, known: Verdict | None, options: ModelOptions
-) -> tuple[CompiledModel, Verdict]:
+) -> tuple[CompiledModel, Verdict, bool]:
     """Give up stage after stage that took part until the answers are right or nothing is left to give up.
 
     `options` are those asked for; the model is already without what is `known` to be needed. Where no stage makes the
     answers right, rewrites are not to blame (a model may be ill-conditioned, an index a matter of rounding):
-    the first attempt stays that is at most twice as far off as the best.
+    the first attempt stays that is at most twice as far off as the best. The way back ends, too, where a model with
+    fewer rewrites cannot be compiled or run within the limits; the last result is whether it always will.
     """
+    asked, reason, lasting = model, "", True
     without = known.without if known is not None else ()
+    held = without  # what the model at hand does without
     earlier = [a for a in known.attempts if not a.ok] if known is not None else []
     attempts: list[Attempt] = []
     while True:
-        attempts.append(evidence.hold(_runner(model, make.executor(model)), without))
+        try:
+            if attempts:
+                model, held = make.model(_less(options, without)), without
+            attempts.append(evidence.hold(_runner(model, make.executor(model)), without))
+        except (NoEvidence, JitoptError, MemoryError) as error:
+            if not attempts:
+                raise
+            reason = f"without {' and '.join(without)}: {str(error) or 'there is not enough memory'}"
+            lasting = not isinstance(error, MemoryError) and getattr(error, "lasting", True)
+            break
         stage = next((s for s in STAGES if s.name not in without and s.took_part(model)), None)
         if attempts[-1].ok or stage is None:
             break
         without = (*without, stage.name)
-        model = make.model(_less(options, without))
     chosen = attempts[-1]
     if not chosen.ok:
         chosen = next(a for a in attempts if a.error <= 2 * min(b.error for b in attempts))
-    if chosen is not attempts[-1]:
+    if chosen is attempts[0]:
+        model = asked
+    elif chosen.without != held:
         model = make.model(_less(options, chosen.without))
     status = RIGHT if chosen.ok else WRONG
-    return model, Verdict(status, attempts=(*earlier, *attempts), without=chosen.without)
+    return model, Verdict(status, reason, attempts=(*earlier, *attempts), without=chosen.without), lasting
 
 
 def _runner(model: CompiledModel, executor: Executor) -> Callable[[Feeds], list[Any]]:
@@ -157,6 +180,8 @@ def _runner(model: CompiledModel, executor: Executor) -> Callable[[Feeds], list[
             return executor.run(read_feeds(program.inputs, feeds, program.name), program.outputs)
         except JitoptError as error:
             raise NoEvidence(f"it does not run on the feeds that NumPy takes: {error}") from error
+        except MemoryError:
+            raise NoEvidence("there is not enough memory to run it for a check", lasting=False) from None
 
     return run
 
@@ -192,6 +217,14 @@ def _by_name(model: CompiledModel, feeds: Mapping[str, Any]) -> Feeds:
     ports = model.program.inputs
     arrays = read_feeds(ports, feeds, model.program.name)
     return {port.name: array for port, array in zip(ports, arrays, strict=True)}
+
+
+def _mark(given: Feeds | None, shapes: Mapping[str, Sequence[int]] | None) -> str:
+    """What a verdict remembers feeds by: a digest of the caller's, the shapes of generated ones."""
+    if given is not None:
+        return _digest(given)
+    asked = sorted((name, tuple(map(int, shape))) for name, shape in (shapes or {}).items())
+    return " ".join([GENERATED, *(f"{name!r} {list(shape)}" for name, shape in asked)])
 
 
 def _digest(feeds: Feeds) -> str:

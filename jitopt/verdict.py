@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,6 +23,8 @@ MEANINGS = {
     WRONG: "NOT within tolerance of exact answers, nor with fewer rewrites",
 }
 
+CHECKED = (RIGHT, WRONG)  # against exact answers, in one attempt or more
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -35,6 +38,16 @@ class Attempt:
     ok: bool
     tolerances: float | None
     reason: str = ""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Attempt:
+        """The attempt as JSON has it. Raises ValueError, KeyError or TypeError for anything else."""
+        found = cls(_names(data["without"]), data["ok"], data["tolerances"], data["reason"])
+        number = found.tolerances
+        sound = isinstance(number, float) and math.isfinite(number) if number is not None else found.ok is False
+        if not sound or not isinstance(found.ok, bool) or not isinstance(found.reason, str):
+            raise ValueError(f"no attempt: {data!r}")
+        return found
 
     @property
     def error(self) -> float:
@@ -77,13 +90,17 @@ class Verdict:
     def of(cls, data: Mapping[str, Any]) -> Verdict:
         """The verdict `as_dict` gave, after a way through JSON. Raises ValueError for anything else."""
         try:
-            attempts = tuple(Attempt(**{**a, "without": tuple(a["without"])}) for a in data["attempts"])
-            lists = {name: tuple(data[name]) for name in ("feeds", "idle", "without")}
+            attempts = tuple(map(Attempt.of, data["attempts"]))
+            lists = {name: _names(data[name]) for name in ("feeds", "idle", "without")}
             found = cls(**{**data, **lists, "attempts": attempts})
         except (KeyError, TypeError) as error:
             raise ValueError(f"no verdict: {error!r}") from error
+        if not all(isinstance(text, str) for text in (found.status, found.reason, found.evidence)):
+            raise ValueError("no verdict: a text is something else")
         if found.status not in MEANINGS:
             raise ValueError(f"no verdict: status {found.status!r}")
+        if (found.status in CHECKED) != bool(attempts) or (found.status == RIGHT and not attempts[-1].ok):
+            raise ValueError(f"no verdict: status {found.status!r} with attempts {attempts}")
         return found
 
     def lines(self) -> list[str]:
@@ -98,6 +115,13 @@ class Verdict:
         if self.idle and self.status != UNPROVEN:
             lines.append(f"  these feeds prove nothing about {', '.join(self.idle)}, which hardly vary")
         return lines
+
+
+def _names(data: Any) -> tuple[str, ...]:
+    """A list of names, as JSON has it. Raises ValueError for anything else."""
+    if not isinstance(data, list | tuple) or not all(isinstance(name, str) for name in data):
+        raise ValueError(f"no names: {data!r}")
+    return tuple(data)
 
 
 def verdict_key(source: Graph, options: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -43,20 +44,45 @@ class Comparison:
         return self.max_error / self.tolerance
 
 
+@lru_cache
+def rounding(dtype: np.dtype[np.generic]) -> float:
+    """The unit in the last place at 1 of a floating dtype coarser than float32 (float16: 2**-10); 0 for any other."""
+    steps = 2.0 ** -np.arange(24)
+    if dtype.kind not in "fV" or dtype.names is not None or np.float64(0.5).astype(dtype).astype(np.float64) != 0.5:
+        return 0.0  # extension dtypes have integers among them
+    held = (1 + steps).astype(dtype).astype(np.float64) == 1 + steps
+    return 0.0 if held[-1] else float(np.min(steps[held]))
+
+
 def tolerance(expected: npt.ArrayLike) -> float:
-    """The largest error allowed against `expected`: 1e-4 * max(1, max|expected|), 0 for integers."""
+    """The largest error allowed against `expected`: 1e-4 * max(1, max|expected|), 0 for integers.
+
+    It is no less than a unit in the last place at max|expected|, `rounding(dtype) * max|expected|`: in float16 and what
+    is coarser than it, the nearest number but one is already more than 1e-4 away.
+    """
     array = np.asarray(expected)
-    return RELATIVE_TOLERANCE * max(1.0, _scale(array)) if _is_inexact(array) else 0.0
+    if not _is_inexact(array):
+        return 0.0
+    scale = _scale(array)
+    return max(RELATIVE_TOLERANCE * max(1.0, scale), rounding(array.dtype) * scale)
 
 
-def compare(actual: npt.ArrayLike, expected: npt.ArrayLike) -> Comparison:
+def all_finite(values: npt.ArrayLike) -> bool:
+    """Whether none of the elements is NaN or infinite."""
+    array = np.asarray(values)
+    return not _is_inexact(array) or bool(np.all(np.isfinite(_wide(array))))
+
+
+def compare(actual: npt.ArrayLike, expected: npt.ArrayLike, *, least: float = 0.0) -> Comparison:
     """Compare one output with its reference.
 
     Right means: the same shape and dtype; for floating point NaN and each infinity in the same places and
-    max|actual - expected| <= `tolerance(expected)` elsewhere; for integers, booleans and strings equality.
+    max|actual - expected| <= `tolerance(expected)` elsewhere; for integers, booleans and strings equality. Values
+    computed from coarser ones carry their rounding: an error up to `least * max(1, max|expected|)` is none, either.
     """
     a, b = np.asarray(actual), np.asarray(expected)
-    scale, allowed = _scale(b), tolerance(b)
+    scale = _scale(b)
+    allowed = max(tolerance(b), least * max(1.0, scale))
 
     def wrong(reason: str, error: float = float("inf")) -> Comparison:
         return Comparison(False, error, allowed, scale, reason)

@@ -145,3 +145,36 @@ def test_approximations_that_were_asked_for_are_in_the_exact_answers() -> None:
     assert [n.op for n in plain] == [n.op for n in graph]
     kept = exact_graph(graph, precision="fast", gelu="exact", disable=("approximate-gelu",))
     assert not any(n.attrs.get("approximate") for n in kept)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "Sigmoid"])
+@pytest.mark.parametrize("factor", [1e-2, 1.0, 4.0])
+def test_a_halfs_own_rounding_is_no_error(op: str, factor: float) -> None:
+    """Every probability a unit in the last place away, some of them denormal or zero; three times one is an error."""
+    graph = Graph("half")
+    logits = graph.add("MatMul", [graph.input("x", "float32", (3, 6)), graph.constant(factor * floats(6, 40))])
+    graph.output(graph.add(op, [graph.add("Cast", [logits], to=10)]), "y")
+    evidence = evidence_of(graph)
+    assert evidence.hold(answering(graph, lambda y: np.nextafter(y, np.float16(2))), ()).ok
+    assert evidence.hold(answering(graph, lambda y: np.nextafter(y, np.float16(-2))), ()).ok
+
+    def more(y: Any) -> Any:
+        y = y.copy()
+        place = np.argmin(np.where(y > 1e-3, y, 1))
+        y.flat[place] *= 3
+        return y
+
+    assert not evidence.hold(answering(graph, more), ()).ok
+
+
+@pytest.mark.parametrize("feed", [np.nan, np.inf, 3e38])
+def test_feeds_and_answers_that_are_not_finite_are_no_evidence(feed: float) -> None:
+    x = floats(3, 6)
+    x[1, 2] = feed
+    with pytest.raises(NoEvidence, match="feeds are not finite" if feed != 3e38 else "answers to these feeds are not"):
+        evidence_of(ending("Relu"), {"x": x})
+
+
+def test_generated_feeds_with_answers_that_are_not_finite_are_no_evidence() -> None:
+    with pytest.raises(NoEvidence, match="exact answers to these feeds are not finite"), np.errstate(all="ignore"):
+        evidence_of(ending("Log"))

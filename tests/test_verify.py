@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from jitopt.verify import RELATIVE_TOLERANCE, compare, compare_all, tolerance
+from jitopt.verify import RELATIVE_TOLERANCE, all_finite, compare, compare_all, rounding, tolerance
 
 FLOATS = np.array([[0.5, -2.0, 3.0], [10.0, 0.0, -0.25]], np.float32)
 
@@ -109,3 +110,33 @@ def test_compare_all_reports_the_first_wrong_output_or_the_largest_error() -> No
     assert not result and result.reason.startswith("output 1: error 1 ")
     assert "1 outputs, expected 2" in compare_all([FLOATS], [FLOATS, FLOATS]).reason
     assert compare_all([], [])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
+def test_a_unit_in_the_last_place_of_a_coarse_dtype_is_no_error(dtype: type) -> None:
+    unit = float(ml_dtypes.finfo(dtype).eps)
+    assert rounding(np.dtype(dtype)) == unit
+    expected = np.array([1.5, 100.0, -0.25], dtype)
+    largest = expected.astype(np.float64)
+    largest[1] += unit * 64  # between 64 and 128
+    assert compare(largest.astype(dtype), expected)
+    largest[1] += unit * 64
+    assert not compare(largest.astype(dtype), expected)
+    assert tolerance(expected) == unit * float(expected[1])
+    assert tolerance(np.array([1e-2], dtype)) == pytest.approx(max(RELATIVE_TOLERANCE, 1e-2 * unit), rel=0.1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int8, ml_dtypes.int4, ml_dtypes.uint4])
+def test_other_dtypes_have_no_rounding_to_allow_for(dtype: type) -> None:
+    assert rounding(np.dtype(dtype)) == 0.0
+
+
+def test_what_was_computed_from_coarse_values_may_be_as_far_off_as_they_are() -> None:
+    assert compare(FLOATS + np.float32(5e-3), FLOATS, least=1e-3)
+    assert not compare(FLOATS + np.float32(2e-2), FLOATS, least=1e-3)
+
+
+def test_finite_means_every_element() -> None:
+    assert all_finite(FLOATS) and all_finite(np.array([1, 2])) and all_finite(["text"]) and all_finite(np.zeros(0))
+    for special in (np.nan, np.inf, -np.inf):
+        assert not all_finite([1.0, special]) and not all_finite(np.array([special, 1], ml_dtypes.bfloat16))
