@@ -66,7 +66,7 @@ class Context:
     def inside(self, home: Home, value: Value) -> Region:
         """The bytes of a value as large as this one in that place."""
         address = self.address(home.within)
-        offset = address.offset + home.offset
+        offset = address.offset + self.offset(home.within, home.axis, home.first)
         if not home.apart:
             return Region(address.buffer, offset, self.size(value))
         one = product(value_shape(value)[1:]) * value.dtype.itemsize
@@ -100,6 +100,10 @@ class Context:
     def strides(self, value: Value) -> Strides:
         """Strides in elements of the value as it lies in memory."""
         return placed_strides(value_shape(value), self.image(value))
+
+    def offset(self, value: Value, axis: int, first: Dim) -> Dim:
+        """Bytes from the start of a value to its position `first` along an axis of memory, where the value lies."""
+        return first * self.strides(value)[axis] * value.dtype.itemsize
 
     def image_bytes(self, value: Value) -> Dim:
         """Bytes from one image of the value to the next."""

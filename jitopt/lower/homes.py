@@ -22,10 +22,14 @@ from jitopt.lower.windows import joined_axis, parts_of, windows_of
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A value lies within another, `offset` bytes after its start: in one piece, or `apart`, image for image."""
+    """A value lies within another, from position `first` along `axis` on: in one piece, or `apart`, image for image.
+
+    Positions are those of `jitopt.lower.windows`.
+    """
 
     within: Value
-    offset: Dim
+    axis: int
+    first: Dim
     apart: bool
 
 
@@ -63,23 +67,24 @@ class _Finder:
 
     def _concat(self, group: Group) -> None:
         target = group.anchor.output
-        apart = self._apart(target, joined_axis(group.anchor))
+        axis = joined_axis(group.anchor)
+        apart = self._apart(target, axis)
         if apart is None:
             return
-        for part, offset in parts_of(group.anchor):
+        for part, first in parts_of(group.anchor):
             if self._placeable(part, group, apart):
-                self._settle(part, Home(target, offset, apart))
+                self._settle(part, Home(target, axis, first, apart))
 
     def _windows(self, node: Node) -> None:
         source = node.arg(0)
         if source.constant is not None or table_of(source) is not None:
             return
-        for value, axis, offset in windows_of(node):
+        for value, axis, first in windows_of(node):
             apart = self._apart(source, axis)
             if apart is None or (self._scattered(source) and not apart):
                 continue
             if not self.graph.is_output(value) and self._reachable(value, apart):
-                self._settle(value, Home(source, offset, apart))
+                self._settle(value, Home(source, axis, first, apart))
 
     def _settle(self, value: Value, home: Home) -> None:
         self.homes[value] = home

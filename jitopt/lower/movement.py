@@ -16,7 +16,7 @@ from jitopt.lower.program import TABLE, Address, Buffer, Region, Step
 from jitopt.lower.spec import KernelSpec, table, unique
 from jitopt.lower.tables import Table
 from jitopt.lower.template import Template, serve, unusable
-from jitopt.lower.windows import parts_of, physical_first, slice_window, split_windows
+from jitopt.lower.windows import joined_axis, parts_of, physical_first, slice_window, split_windows
 from jitopt.ops import operator_of
 from jitopt.ops.arrange import permutation
 from jitopt.ops.contents import known, known_dims
@@ -127,31 +127,33 @@ def _concat(node: Node, context: Context) -> list[Piece]:
     """Copies of the parts that their kernels do not store into the result themselves."""
     target = node.output
     homes = [home for v in node.inputs if (home := context.home(v)) is not None and home.within is target]
-    strides = context.strides(target)
+    axis, strides = joined_axis(node), context.strides(target)
     pieces = []
-    for part, offset in parts_of(node):
+    for part, first in parts_of(node):
         region = None
         if homes:
-            home = replace(homes[0], offset=offset)
+            home = replace(homes[0], first=first)
             if context.home(part) == home:
                 continue
             region = context.inside(home, part)
+        at = context.offset(target, axis, first)
         pieces.append(
-            Piece(
-                value_shape(part), part, context.strides(part), target, strides, target_first=offset, region=region
-            )
-        )  # fmt: skip
+            Piece(value_shape(part), part, context.strides(part), target, strides, target_first=at, region=region)
+        )
     return pieces
 
 
 def _split(node: Node, context: Context) -> list[Piece]:
-    source = node.arg(0)
+    source, axis = node.arg(0), joined_axis(node)
     strides = context.strides(source)
     return [
-        Piece(value_shape(part), source, strides, part, context.strides(part), source_first=offset)
-        for part, offset in split_windows(node)
+        Piece(
+            value_shape(part), source, strides, part, context.strides(part),
+            source_first=context.offset(source, axis, first),
+        )
+        for part, first in split_windows(node)
         if not _within(part, source, context)
-    ]
+    ]  # fmt: skip
 
 
 def _within(part: Value, source: Value, context: Context) -> bool:

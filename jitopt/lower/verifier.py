@@ -27,6 +27,7 @@ from jitopt.lower.program import (
 from jitopt.lower.spec import KernelSpec, Scalar
 from jitopt.lower.tables import FILLS
 from jitopt.lower.verifier_spec import is_address, stored_words, verify_spec
+from jitopt.lower.verifier_strides import loops_of
 
 _READ_ONLY = {CONSTANT: "a constant", TABLE: "a table", INPUT: "an input"}
 
@@ -202,6 +203,8 @@ def _arguments(step: Step) -> None:
     spec = step.spec
     written = {r.buffer for r in step.writes}
     known = {*(r.buffer for r in step.reads), *written}
+    touched = {r.buffer for r in (*step.reads, *step.writes) if not _empty(r)}
+    words = dict(zip(spec.words, step.args, strict=True))
     stored = set(stored_words(spec))
     scalars = {f"{s.name}_word": s for s in spec.body.scalars}
     for word, arg in zip(spec.words, step.args, strict=True):
@@ -212,7 +215,8 @@ def _arguments(step: Step) -> None:
                 raise CompileError(f"argument '{word}' addresses '{arg.buffer.name}', which it does not say it reads")
             if word in stored and arg.buffer not in written:
                 raise CompileError(f"stores to '{arg.buffer.name}' by '{word}', but does not say it writes it")
-            _inside(word, arg)
+            if arg.buffer in touched and all(loop.extent != 0 for loop in loops_of(word, words)):
+                _inside(word, arg)
         elif is_address(word):
             raise CompileError(f"argument '{word}' must be an address, it is {arg!r}")
         elif word in scalars:
@@ -228,7 +232,7 @@ def _scalar(word: str, scalar: Scalar, arg: object) -> None:
 
 def _contained(region: Region) -> None:
     """A region that leaves its buffer, where that is certain."""
-    if region.size is None:
+    if region.size is None or _empty(region):
         return
     end = region.offset + (region.images - 1) * region.stride + region.size
     if nonnegative(-1 - region.offset) or nonnegative(end - region.buffer.size - 1):
@@ -237,10 +241,15 @@ def _contained(region: Region) -> None:
         )  # fmt: skip
 
 
+def _empty(region: Region) -> bool:
+    """Whether the region has no bytes, for certain; it may then lie anywhere."""
+    return region.images == 0 or (region.buffer.size if region.size is None else region.size) == 0
+
+
 def _inside(word: str, address: Address) -> None:
     """An address outside its buffer, where that is certain."""
     offset, size = address.offset, address.buffer.size
-    if offset == 0 or size == 0:  # of an empty buffer nothing is touched
+    if offset == 0:
         return
     if nonnegative(-1 - offset) or nonnegative(offset - size - 1):
         raise CompileError(

@@ -1,14 +1,15 @@
 """Windows of tensors: where the parts of a Concat lie in its result, and what Split and Slice take out of their input.
 
-Offsets count bytes under the value's layout. In the blocked layout a window begins and ends at whole blocks of
-channels, or where the channels end; the layout pass sees to that.
+Windows are told as positions along an axis of memory (blocks of channels in the blocked layout): how many bytes that
+is depends on where the whole value lies (`Context.offset`). In the blocked layout a window begins and ends at whole
+blocks of channels, or where the channels end; the layout pass sees to that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jitopt.ir.dims import Dim, product
+from jitopt.ir.dims import Dim
 from jitopt.ir.graph import Layout, Node, Value
 from jitopt.lower.loops import value_shape
 from jitopt.ops import operator_of
@@ -23,21 +24,21 @@ def joined_axis(node: Node) -> int:
 
 
 def parts_of(node: Node) -> Iterator[tuple[Value, Dim]]:
-    """The inputs of a Concat, each with its byte offset in the result."""
+    """The inputs of a Concat, each with its position in the result along the joined axis."""
     axis = joined_axis(node)
     at: Dim = 0
     for part in node.inputs:
         assert part is not None
-        yield part, at * _step(node.output, axis)
+        yield part, at
         at = at + value_shape(part)[axis]
 
 
 def split_windows(node: Node) -> Iterator[tuple[Value, Dim]]:
-    """The outputs of a Split, each with its byte offset in the input."""
+    """The outputs of a Split, each with its position in the input along the divided axis."""
     axis = joined_axis(node)
     at: Dim = 0
     for part in node.outputs:
-        yield part, at * _step(node.arg(0), axis)
+        yield part, at
         at = at + value_shape(part)[axis]
 
 
@@ -58,16 +59,16 @@ def slice_window(node: Node) -> list[tuple[Dim, int]] | None:
 
 
 def windows_of(node: Node) -> Iterator[tuple[Value, int, Dim]]:
-    """Outputs of a Split or Slice that are windows along one axis of the input: the axis, and the byte offset there."""
+    """Outputs of a Split or Slice that are windows along one axis of the input: the axis, and the position there."""
     if node.op == "Split":
-        yield from ((part, joined_axis(node), offset) for part, offset in split_windows(node))
+        yield from ((part, joined_axis(node), first) for part, first in split_windows(node))
         return
     x, y, window = node.arg(0), node.output, slice_window(node)
     assert window is not None
     cut = [a for a, (first, step) in enumerate(window) if (first, step) != (0, 1) or x.shape[a] != y.shape[a]]
     if len(cut) <= 1 and all(step == 1 for _, step in window):
         axis = cut[0] if cut else 0
-        yield y, axis, physical_first(window[axis][0], axis, x) * _step(x, axis)
+        yield y, axis, physical_first(window[axis][0], axis, x)
 
 
 def physical_first(first: Dim, axis: int, value: Value) -> Dim:
@@ -88,8 +89,3 @@ def whole_blocks(node: Node, layout: Layout) -> bool:
     if not isinstance(first, int) or not isinstance(count, int) or first % layout.block:
         return False
     return count % layout.block == 0 or first + count == x.shape[1]
-
-
-def _step(value: Value, axis: int) -> Dim:
-    """Bytes from one element (or block of channels) to the next along an axis."""
-    return product(value_shape(value)[axis + 1 :]) * value.dtype.itemsize

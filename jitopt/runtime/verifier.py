@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from jitopt.errors import CompileError
 from jitopt.lower.program import CONSTANT, INPUT, POOL, TABLE, ranges
+from jitopt.lower.verifier_strides import ends_of, loops_of
 from jitopt.runtime.barriers import ByteSet
 from jitopt.runtime.planner import ALIGNMENT
 from jitopt.runtime.steps import BARRIER, ONE_THREAD
@@ -31,9 +32,9 @@ def verify_plan(plan: PlanText, alignment: int = ALIGNMENT) -> None:
 
     Pool buffers and scratch lie inside the pool, aligned; those live at the same step share no byte, and every use
     falls into the buffer's life and bytes; every byte is written before it is read; inputs, constants and tables are
-    never written; argument words fit 64 bits and address bytes of buffers that the step says it reads or writes; before
-    every step that touches bytes a step since the last barrier touches, one of them writing, there is a barrier, unless
-    the calling thread alone runs both.
+    never written; argument words fit 64 bits and address bytes of buffers that the step says it reads or writes,
+    strided operands with the first and the last turn of their loops; before every step that touches bytes a step since
+    the last barrier touches, one of them writing, there is a barrier, unless the calling thread alone runs both.
 
     Raises CompileError naming step, node and buffer.
     """
@@ -104,29 +105,33 @@ class _Verifier:
                 self.written[name].add(written)
 
     def _bytes(self, region: PlanRegion) -> list[tuple[int, int]]:
-        """The bytes [start, end) of a region, counted from the buffer's start."""
+        """The bytes [start, end) of a region, counted from the buffer's start; no bytes may lie anywhere."""
         size = self.buffers[region.buffer].size if region.size is None else region.size
-        return ranges(region.offset, size, region.images, region.stride)
+        return ranges(region.offset, size, region.images, region.stride) if size else []
 
     def _words(self, step: PlanStep) -> None:
         known: dict[str, list[tuple[int, int]]] = {}
         for region in (*step.reads, *step.writes):
             known.setdefault(region.buffer, []).extend(self._bytes(region))
+        words = dict(step.words)
         for name, word in step.words:
             if isinstance(word, Place):
-                size = self.buffers[word.buffer].size
                 if word.buffer not in known:
                     raise CompileError(f"word '{name}' addresses '{word.buffer}', which the step does not say it uses")
-                if not 0 <= word.offset <= size:
-                    raise CompileError(
-                        f"word '{name}' is byte {word.offset} of '{word.buffer}', which has {size} bytes"
-                    )
-                if not any(start <= word.offset <= end for start, end in known[word.buffer]) and size:
-                    raise CompileError(
-                        f"word '{name}' is byte {word.offset} of '{word.buffer}', which the step does not say it uses"
-                    )
+                ends = ends_of(word.offset, loops_of(name, words))
+                if ends is not None and known[word.buffer]:  # else no byte is touched
+                    self._place(name, word, ends, known[word.buffer])
             elif isinstance(word, int) and not -_WORD <= word < _WORD:
                 raise CompileError(f"word '{name}' is {word}, which does not fit 64 bits")
+
+    def _place(self, name: str, word: Place, ends: tuple[int, int], known: list[tuple[int, int]]) -> None:
+        """A word's address, and where the last turn of its loops begins, are bytes that the step says it uses."""
+        size = self.buffers[word.buffer].size
+        for at, subject in zip(ends, (f"word '{name}' is", f"the loops over '{name}' end at"), strict=True):
+            if not 0 <= at < size:
+                raise CompileError(f"{subject} byte {at} of '{word.buffer}', which has {size} bytes")
+            if not any(start <= at < end for start, end in known):
+                raise CompileError(f"{subject} byte {at} of '{word.buffer}', which the step does not say it uses")
 
     def _apart(self, index: int, step: PlanStep) -> None:
         """What is live at a step shares no byte."""

@@ -90,7 +90,7 @@ def everything() -> Program:
     mask = few  # read as bytes
     first = Step(
         pointwise,
-        (n * 4, Address(x), Address(weights, 4), -floor_div(n, 2), Float(-np.inf), -7, Address(twice),
+        (n, Address(x), Address(weights, 4), -floor_div(n, 2), Float(-np.inf), -7, Address(twice),
          Address(twice, n * 16 - 16), 4),
         (Region(x), Region(weights), Region(mask)), (Region(twice, 0, n * 12), Region(twice, n * 12, n * 4)),
         ("add/a", "mul b"), ("Add", "com.microsoft.Mul"), 64 * n, 2, n * 48,

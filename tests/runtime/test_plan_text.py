@@ -135,6 +135,13 @@ MUTATIONS: dict[str, Callable[[PlanText], PlanText]] = {
         lambda p: word(p, 1, "x0_at", Place("gelu", 0)),
     "step 1 (k1): word 'x0_at' is byte 12289 of 'relu', which has 12288 bytes":
         lambda p: word(p, 1, "x0_at", Place("relu", 12289)),
+    "step 1 (k1): word 'y0_at' is byte 192 of 'pool', which has 192 bytes":
+        lambda p: word(p, 1, "y0_at", Place("pool", 192)),
+    "step 1 (k1): the loops over 'x0_at' end at byte 12320 of 'relu', which has 12288 bytes":
+        lambda p: word(p, 1, "length", 66),
+    "step 1 (k1): the loops over 'x0_at' end at byte -8224 of 'relu'": lambda p: word(p, 1, "x0_0", -2048),
+    "step 1 (k1): the loops over 'y0_at' end at byte 160 of 'pool', which the step does not say it uses":
+        lambda p: change(p, 1, writes=(PlanRegion("pool", 0, 160),)),
     "step 1 (k1): word 'length' is 9223372036854775808, which does not fit 64 bits":
         lambda p: word(p, 1, "length", 1 << 63),
     "step 1 (k1): 'relu' and 'pool' share bytes from": lambda p: move(p, "pool", offset=plan_offset(p, "relu") + 64),
