@@ -20,12 +20,12 @@ from jitopt.lower.program import (
     Float,
     HostStep,
     Program,
-    Region,
     Segment,
     Step,
 )  # fmt: skip
 from jitopt.lower.spec import KernelSpec, Scalar
 from jitopt.lower.tables import FILLS
+from jitopt.lower.verifier_bytes import contained, empty, inside
 from jitopt.lower.verifier_spec import is_address, stored_words, verify_spec
 from jitopt.lower.verifier_strides import loops_of
 
@@ -152,7 +152,7 @@ class _Verifier:
         for region in step.writes:
             self._write(region.buffer)
         for region in regions:
-            _contained(region)
+            contained(region)
             if region.buffer.kind == POOL and self.home.setdefault(region.buffer, part) != part:
                 raise CompileError(f"pool buffer '{region.buffer.name}' is used by another segment, too")
 
@@ -203,7 +203,7 @@ def _arguments(step: Step) -> None:
     spec = step.spec
     written = {r.buffer for r in step.writes}
     known = {*(r.buffer for r in step.reads), *written}
-    touched = {r.buffer for r in (*step.reads, *step.writes) if not _empty(r)}
+    touched = {r.buffer for r in (*step.reads, *step.writes) if not empty(r)}
     words = dict(zip(spec.words, step.args, strict=True))
     stored = set(stored_words(spec))
     scalars = {f"{s.name}_word": s for s in spec.body.scalars}
@@ -216,7 +216,7 @@ def _arguments(step: Step) -> None:
             if word in stored and arg.buffer not in written:
                 raise CompileError(f"stores to '{arg.buffer.name}' by '{word}', but does not say it writes it")
             if arg.buffer in touched and all(loop.extent != 0 for loop in loops_of(word, words)):
-                _inside(word, arg)
+                inside(word, arg)
         elif is_address(word):
             raise CompileError(f"argument '{word}' must be an address, it is {arg!r}")
         elif word in scalars:
@@ -228,30 +228,3 @@ def _arguments(step: Step) -> None:
 def _scalar(word: str, scalar: Scalar, arg: object) -> None:
     if isinstance(arg, Float) != (scalar.dtype == "float32"):
         raise CompileError(f"argument '{word}' of a {scalar.dtype} scalar is {arg!r}")
-
-
-def _contained(region: Region) -> None:
-    """A region that leaves its buffer, where that is certain."""
-    if region.size is None or _empty(region):
-        return
-    end = region.offset + (region.images - 1) * region.stride + region.size
-    if nonnegative(-1 - region.offset) or nonnegative(end - region.buffer.size - 1):
-        raise CompileError(
-            f"uses bytes {region.offset} to {end} of '{region.buffer.name}', which has {region.buffer.size} bytes"
-        )  # fmt: skip
-
-
-def _empty(region: Region) -> bool:
-    """Whether the region has no bytes, for certain; it may then lie anywhere."""
-    return region.images == 0 or (region.buffer.size if region.size is None else region.size) == 0
-
-
-def _inside(word: str, address: Address) -> None:
-    """An address outside its buffer, where that is certain."""
-    offset, size = address.offset, address.buffer.size
-    if offset == 0:
-        return
-    if nonnegative(-1 - offset) or nonnegative(offset - size - 1):
-        raise CompileError(
-            f"argument '{word}' addresses byte {offset} of '{address.buffer.name}', which has {size} bytes"
-        )  # fmt: skip
