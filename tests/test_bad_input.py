@@ -228,6 +228,13 @@ def two_of_one_name(graph: Graph, x: Any) -> Any:
     return graph.add("Relu", [x])
 
 
+def negative_extent(graph: Graph, x: Any) -> Any:
+    """`input` refuses it; a type that is set is only seen when the graph is verified."""
+    y = graph.input("y", "float32", (2,))
+    y.type = y.tensor.with_shape((-2,))
+    return graph.add("Relu", [y], name="n")
+
+
 GRAPHS: dict[str, tuple[Callable[[Graph, Any], Any], str]] = {
     "cycle": (with_a_cycle, "the graph has a cycle"),
     "value of another graph": (of_another_graph, "'Relu_0' is not defined before its use"),
@@ -239,7 +246,7 @@ GRAPHS: dict[str, tuple[Callable[[Graph, Any], Any], str]] = {
     "no output": (lambda g, x: None, "has no outputs"),
     "output twice": (lambda g, x: g.output(g.add("Relu", [x])), "listed twice"),
     "one name for two inputs": (two_of_one_name, "two values of graph 'mine' have the name 'x'"),
-    "negative extent": (lambda g, x: g.add("Relu", [g.input("y", "float32", (-2,))], name="n"), "shape (-2)"),
+    "negative extent": (negative_extent, "shape (-2)"),
 }  # fmt: skip
 
 
