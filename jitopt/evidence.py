@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from jitopt.errors import JitoptError, RunCancelled
 from jitopt.ir.clone import clone
 from jitopt.ir.graph import Graph, Node, Value, walk
 from jitopt.ir.interpreter import Interpreter, ending_when
+from jitopt.ir.types import TensorType
 from jitopt.ops import find
 from jitopt.passes.infer import infer
 from jitopt.passes.optimize import optimize
@@ -56,6 +57,21 @@ class Evidence:
     before: tuple[Callable[[Array], Array] | None, ...]
     cases: tuple[tuple[Feeds, list[Any]], ...]
     idle: tuple[str, ...]
+    graph: Graph
+
+    def in_float64(self) -> Evidence | None:
+        """The same cases with answers computed in float64 and rounded once; None where NumPy cannot.
+
+        The rounding of float32 sums can itself take up a tolerance, where a network subtracts large ones.
+        """
+        end = time.thread_time() + SECONDS
+        try:
+            with ending_when(lambda: time.thread_time() > end):
+                interpreter = Interpreter(_widened(self.graph), find)
+                cases = tuple((feeds, _narrowed(interpreter, feeds, answers)) for feeds, answers in self.cases)
+        except (JitoptError, MemoryError, RunCancelled):
+            return None
+        return replace(self, cases=cases)
 
     @property
     def proves(self) -> bool:
@@ -162,7 +178,33 @@ def _evidence(graph: Graph, origin: str, cases: Sequence[tuple[Feeds, list[Any]]
     names = tuple(dict.fromkeys(v.name for v in graph.outputs))
     before = tuple(_before(value) for value in dict.fromkeys(graph.outputs))
     idle = [name for name, back, a, b in zip(names, before, cases[0][1], other, strict=True) if not _varies(a, b, back)]
-    return Evidence(origin, names, before, tuple(cases), tuple(idle))
+    return Evidence(origin, names, before, tuple(cases), tuple(idle), graph)
+
+
+def _widened(graph: Graph) -> Graph:
+    """The graph with its float32 tensors in float64, but for the scales of a Resize."""
+    wide = clone(graph)
+    for value in wide.values():
+        array = value.constant
+        if array is not None and array.dtype == np.float32 and all(node.op != "Resize" for node, _ in value.uses):
+            value.constant = array = array.astype(np.float64)
+        narrow = isinstance(value.type, TensorType) and value.type.dtype.name == "float32"
+        if narrow and (array is None or array.dtype == np.float64):
+            value.type = value.tensor.with_dtype("float64")
+    return wide
+
+
+def _narrowed(interpreter: Interpreter, feeds: Feeds, answers: Sequence[Any]) -> list[Any]:
+    """What a widened graph answers, each array of the type that it has in `answers`."""
+
+    def wide(feed: Any) -> Any:
+        return feed.astype(np.float64) if isinstance(feed, np.ndarray) and feed.dtype == np.float32 else feed
+
+    found = _answers(interpreter, {name: wide(feed) for name, feed in feeds.items()})
+    return [
+        sharp.astype(answer.dtype) if isinstance(sharp, np.ndarray) and isinstance(answer, np.ndarray) else answer
+        for sharp, answer in zip(found, answers, strict=True)
+    ]
 
 
 def _varies(one: Any, two: Any, before: Callable[[Array], Array] | None) -> bool:

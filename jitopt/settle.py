@@ -138,9 +138,10 @@ def _retreat(
     `options` are those asked for; the model is already without what is `known` to be needed. Where no stage makes the
     answers right, rewrites are not to blame (a model may be ill-conditioned, an index a matter of rounding):
     the first attempt stays that is at most twice as far off as the best. The way back ends, too, where a model with
-    fewer rewrites cannot be compiled or run within the limits; the last result is whether it always will.
+    fewer rewrites cannot be compiled or run within the limits; the last result is whether it always will. What is
+    within tolerance of answers in float64 is right, too.
     """
-    asked, reason, lasting = model, "", True
+    asked, reason, lasting, sharp = model, "", True, None
     without = known.without if known is not None else ()
     held = without  # what the model at hand does without
     earlier = [a for a in known.attempts if not a.ok] if known is not None else []
@@ -149,7 +150,11 @@ def _retreat(
         try:
             if attempts:
                 model, held = make.model(_less(options, without)), without
-            attempts.append(evidence.hold(_runner(model, make.executor(model)), without))
+            run = _runner(model, make.executor(model))
+            attempts.append(evidence.hold(run, without))
+            if not attempts[-1].ok and (sharp := sharp or evidence.in_float64()) is not None:
+                nearer = sharp.hold(run, without)
+                attempts[-1] = nearer if nearer.ok else attempts[-1]
         except (NoEvidence, JitoptError, MemoryError) as error:
             if not attempts:
                 raise

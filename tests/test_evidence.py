@@ -178,3 +178,22 @@ def test_feeds_and_answers_that_are_not_finite_are_no_evidence(feed: float) -> N
 def test_generated_feeds_with_answers_that_are_not_finite_are_no_evidence() -> None:
     with pytest.raises(NoEvidence, match="exact answers to these feeds are not finite"), np.errstate(all="ignore"):
         evidence_of(ending("Log"))
+
+
+def test_answers_in_float64_are_nearer() -> None:
+    """A sum that cancels: float32 loses what float64 keeps, and both come back as float32."""
+    graph = Graph("cancelling")
+    x = graph.input("x", "float32", (1, 512))
+    w = 1e4 * floats(512, 8)
+    graph.output(
+        graph.add("MatMul", [graph.add("Concat", [x, x], axis=1), graph.constant(np.concatenate([w, -0.999 * w]))])
+    )
+    evidence = evidence_of(graph)
+    sharp = evidence.in_float64()
+    assert sharp is not None
+    for (feeds, narrow), (_, wide) in zip(evidence.cases, sharp.cases, strict=True):
+        exact = feeds["x"].astype(np.float64) @ (
+            w.astype(np.float64) - (0.999 * w).astype(np.float32).astype(np.float64)
+        )
+        assert wide[0].dtype == np.float32
+        assert np.abs(wide[0] - exact).max() < np.abs(narrow[0] - exact).max()

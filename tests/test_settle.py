@@ -108,13 +108,23 @@ def test_a_template_can_be_given_up_like_a_pass() -> None:
     assert not Stage("it", ("a template of this name is nowhere",)).took_part(model)
 
 
-def test_answers_that_stay_wrong_are_called_so(monkeypatch: pytest.MonkeyPatch, cache: Cache) -> None:
-    def crooked(*arguments: Any) -> Any:
-        honest = evidence.gather(*arguments)
-        cases = tuple((feeds, [answer + 1 for answer in answers]) for feeds, answers in honest.cases)
-        return dataclasses.replace(honest, cases=cases)
+def crooked(*arguments: Any) -> Any:
+    """Evidence whose answers are off by 1, unless they are computed in float64."""
+    honest = evidence.gather(*arguments)
+    cases = tuple((feeds, [answer + 1 for answer in answers]) for feeds, answers in honest.cases)
+    return dataclasses.replace(honest, cases=cases)
 
+
+def test_what_float64_calls_right_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settle_module, "gather", crooked)
+    model = settled(convolutional())
+    assert model.verdict.status == RIGHT
+    assert [attempt.without for attempt in model.verdict.attempts] == [()]
+
+
+def test_answers_that_stay_wrong_are_called_so(monkeypatch: pytest.MonkeyPatch, cache: Cache) -> None:
+    monkeypatch.setattr(settle_module, "gather", crooked)
+    monkeypatch.setattr(evidence.Evidence, "in_float64", lambda _: None)
     graph = convolutional()
     model = settled(graph, cache)
     assert model.verdict.status == WRONG and not any(attempt.ok for attempt in model.verdict.attempts)

@@ -19,6 +19,9 @@ from jitopt.runtime.driver_ir import BLOCK_WORDS, COUNT, FLUSH, STAMPS, STEPS, T
 from jitopt.runtime.steps import FLAGS, ONE_THREAD, STEP_WORDS
 from jitopt.runtime.threads import MAX_THREADS, take_team
 
+LATE = 3
+"""Runs in a row that were spent waiting before a launch goes alone: one may have woken a CPU from deep sleep."""
+
 ALONE, ALONE_AT_MOST = 0.02, 2.0
 """Seconds that a launch runs alone after it waited for most of a run, doubled each time up to the most."""
 
@@ -64,7 +67,7 @@ class Launch:
         self._address = int(self.block.ctypes.data)
         self._waits = (ctypes.c_int64 * 2).from_address(self._address + 8 * WAITED)
         assert TOOK == WAITED + 1
-        self._alone, self._again = 0.0, 0.0  # how long to run alone, and until when
+        self._alone, self._again, self._late = 0.0, 0.0, 0  # how long to run alone, until when, late runs in a row
         self._run = driver().run
 
     def __call__(self, options: RunOptions | None = None, stamps: NDArray[np.int64] | None = None) -> bool:
@@ -99,7 +102,11 @@ class Launch:
     def _judge(self, waited: int, took: int) -> None:
         """Was the team worth it? `waited` of the ticks that the run `took` went by at barriers."""
         if 2 * waited <= took:
-            self._alone = 0.0
+            self._alone, self._late = 0.0, 0
             return
+        self._late += 1
+        if self._late < LATE:
+            return
+        self._late = 0
         self._alone = min(max(2 * self._alone, ALONE), ALONE_AT_MOST)
         self._again = time.perf_counter() + self._alone

@@ -10,8 +10,14 @@ import pytest
 
 from jitopt.runtime import launch
 from jitopt.runtime.driver_ir import TOOK, WAITED
-from jitopt.runtime.launch import Launch
+from jitopt.runtime.launch import LATE, Launch
 from jitopt.runtime.steps import BARRIER
+
+
+def late(run: Launch) -> None:
+    """As many runs in a row as it takes were spent waiting."""
+    for _ in range(LATE):
+        run._judge(waited=60, took=100)
 
 
 @pytest.fixture
@@ -33,14 +39,23 @@ def test_it_waits_less_than_it_takes(counted: tuple[Launch, Any]) -> None:
 
 def test_who_only_waits_runs_alone(counted: tuple[Launch, Any]) -> None:
     run, shares = counted
-    run._judge(waited=60, took=100)
+    late(run)
     run()
     assert shares[:2].tolist() == [[1, 1], [0, 0]]
 
 
+def test_one_late_run_changes_nothing(counted: tuple[Launch, Any]) -> None:
+    run, _ = counted
+    for _ in range(3):
+        for _ in range(LATE - 1):
+            run._judge(waited=60, took=100)
+        run._judge(waited=10, took=100)
+    assert run._alone == 0
+
+
 def test_who_runs_alone_tries_again(counted: tuple[Launch, Any]) -> None:
     run, shares = counted
-    run._judge(waited=60, took=100)
+    late(run)
     run._again = time.perf_counter()
     run()
     assert shares[:2].tolist() == [[1, 2], [1, 2]]
@@ -51,7 +66,7 @@ def test_the_while_doubles_until_the_team_is_worth_it(counted: tuple[Launch, Any
     monkeypatch.setattr(launch, "ALONE", 0.02)
     pauses = []
     for _ in range(9):
-        run._judge(waited=60, took=100)
+        late(run)
         pauses.append(run._alone)
     assert pauses[:3] == [0.02, 0.04, 0.08]
     assert pauses[-1] == launch.ALONE_AT_MOST
