@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import os
 import statistics
@@ -36,6 +35,7 @@ from bench.contest import ratio
 from bench.inputs import Feeds
 from bench.layer_shapes import Layer, layers_of
 from bench.models import NotFetched, manifest
+from bench.outputs import add_outputs, write_outputs
 from bench.peers import preamble, thread_counts
 from bench.quiet import alone
 from jitopt.cli.cases import Array, kernel_seconds
@@ -177,16 +177,10 @@ def main() -> None:
     parser.add_argument("--threads", type=thread_counts, default=[1], help="for example 1,2")
     parser.add_argument("--peers", nargs="+", choices=list(CONTESTANTS), default=["onnxruntime"], metavar="PEER")
     parser.add_argument("--seconds", type=float, default=1.0, help="to time the runs of a layer")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables, which are printed too")
+    add_outputs(parser)
     options = parser.parse_args()
     found = measure(options.models, options.threads, options.peers, options.seconds)
-    text = layer_tables.report(found)
-    print(text)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    if options.markdown:
-        options.markdown.write_text(text + "\n", "utf-8")
+    write_outputs(options, found, layer_tables.report(found))
 
 
 if __name__ == "__main__":

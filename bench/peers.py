@@ -15,7 +15,6 @@ import argparse
 import contextlib
 import datetime
 import hashlib
-import json
 import os
 import platform
 import sys
@@ -31,6 +30,7 @@ from bench.child import ChildFailed, in_child
 from bench.contest import Limits, contest, digest
 from bench.inputs import Feeds, samples
 from bench.models import NotFetched, load, manifest
+from bench.outputs import add_outputs, write_outputs
 from jitopt.codegen.host import cpu_allowance
 from jitopt.demo.machine import machine
 
@@ -138,17 +138,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=300, help="timed runs of each contestant at most")
     parser.add_argument("--tries", type=int, default=1, help="of each race, until other processes leave the CPUs alone")
     parser.add_argument("--cold", action="store_true", help="also compile with an empty cache")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables, which are printed too")
+    add_outputs(parser)
     options = parser.parse_args()
     limits = Limits(options.seconds, options.runs, options.tries)
     found = measure(options.models, options.threads, options.peers, limits, cold=options.cold)
-    text = peer_tables.report(found)
-    print(text)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    if options.markdown:
-        options.markdown.write_text(text + "\n", "utf-8")
+    write_outputs(options, found, peer_tables.report(found))
 
 
 if __name__ == "__main__":

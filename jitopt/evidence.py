@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,10 +65,9 @@ class Evidence:
 
         The rounding of float32 sums can itself take up a tolerance, where a network subtracts large ones.
         """
-        end = time.thread_time() + SECONDS
         try:
-            with ending_when(lambda: time.thread_time() > end):
-                interpreter = Interpreter(_widened(self.graph), find)
+            with _in_time():
+                interpreter = Interpreter(widened(self.graph), find)
                 cases = tuple((feeds, _narrowed(interpreter, feeds, answers)) for feeds, answers in self.cases)
         except (JitoptError, MemoryError, RunCancelled):
             return None
@@ -120,9 +120,8 @@ def gather(
     """
     if any((op := find(n.op)) is not None and op.nondeterministic for g in walk([graph]) for n in g):
         raise NoEvidence("its results are random")
-    end = time.thread_time() + SECONDS  # of this thread's own: a busy machine decides nothing
     try:
-        with ending_when(lambda: time.thread_time() > end):
+        with _in_time():
             interpreter = Interpreter(graph, find)
             if feeds is None:
                 return _generated(graph, interpreter, shapes, limit)
@@ -181,8 +180,14 @@ def _evidence(graph: Graph, origin: str, cases: Sequence[tuple[Feeds, list[Any]]
     return Evidence(origin, names, before, tuple(cases), tuple(idle), graph)
 
 
-def _widened(graph: Graph) -> Graph:
-    """The graph with its float32 tensors in float64, but for the scales of a Resize."""
+def _in_time() -> AbstractContextManager[None]:
+    """Ends the interpreter after SECONDS of this thread's own CPU time: how busy the machine is decides nothing."""
+    end = time.thread_time() + SECONDS
+    return ending_when(lambda: time.thread_time() > end)
+
+
+def widened(graph: Graph) -> Graph:
+    """A copy of the graph with its float32 tensors in float64, but for the scales of a Resize."""
     wide = clone(graph)
     for value in wide.values():
         array = value.constant

@@ -35,7 +35,7 @@ class Kernel:
     def assembly(self) -> str:
         """The machine code as text; compiled again for it."""
         kernel, target = self._origin
-        return kernel_assembly(KernelSource(kernel.key, kernel.text), target)
+        return kernel_assembly(KernelSource(kernel.key, kernel.text, target), target)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.key[:16]} {self.template}, {self.steps} steps>"

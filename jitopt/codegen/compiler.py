@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from jitopt_kernels.targets import Target
@@ -36,19 +37,23 @@ Progress = Callable[[int, int, str, float], None]
 class KernelSource:
     """The module text of one kernel, which defines `kernel(args, tid, nthreads)`; `key` comes from `kernel_key`.
 
-    `cost` is a guess of its compile time in any unit: the dearest are compiled first. `core` is the key of its core,
-    "" where it has none.
+    `cost` is a guess of its compile time in any unit: the dearest are compiled first.
     """
 
     key: str
     text: str
+    target: Target
     cost: float = 0.0
-    core: str = ""
 
     @classmethod
     def of(cls, text: str, target: Target, cost: float = 0.0) -> KernelSource:
-        """The source with its keys for `target`."""
-        return cls(kernel_key(text, target), text, cost, core_key(text, target))
+        """The source with its key for `target`."""
+        return cls(kernel_key(text, target), text, target, cost)
+
+    @cached_property
+    def core(self) -> str:
+        """The key of its core, "" where it has none; only who compiles needs it."""
+        return core_key(self.text, self.target)
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def compile_kernels(
     missing = [source for key, source in unique.items() if key not in done]
     missing.sort(key=lambda source: (-source.cost, -len(source.text), source.key))
     paths = {s.key: cache.store_text(KIND, s.key, s.text) if cache is not None else None for s in missing}
-    total, before, cores = len(missing), len(done), Cores(target, cache)
+    total, before, cores = len(missing), len(done), Cores(target, cache, {source.core for source in missing})
 
     def finish(source: KernelSource, answer: Answer) -> None:
         path = paths[source.key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jitopt_kernels.targets import Target
@@ -36,18 +37,18 @@ def core_key(text: str, target: Target) -> str:
 
 
 class Cores:
-    """The cores of one compile for one target: found in the cache or made on the way, which they are then kept in."""
+    """The cores of one compile for one target: found in the cache or made on the way, which they are then kept in.
 
-    def __init__(self, target: Target, cache: Cache | None) -> None:
+    The cache is asked once for each of the `keys`, before any worker waits for an answer.
+    """
+
+    def __init__(self, target: Target, cache: Cache | None, keys: Iterable[str]) -> None:
         self._target, self._cache = target, cache
-        self._known: dict[str, Core] = {}
+        found = {key: self._load(key) for key in keys if key}
+        self._known = {key: core for key, core in found.items() if core is not None}
 
     def find(self, key: str) -> Core | None:
         """The core with this key, if there is one for this target."""
-        if key and key not in self._known and self._cache is not None:
-            entry = self._cache.load(KIND, key)
-            if entry is not None and self._fits(entry.header) and "bitcode" in entry.sections:
-                self._known[key] = Core(bytes(entry.sections["bitcode"]), str(entry.header["native"]))
         return self._known.get(key)
 
     def keep(self, key: str, core: Core | None) -> None:
@@ -58,6 +59,12 @@ class Cores:
             header = {"cpu": self._target.cpu, "features": self._target.features, "native": core.native}
             self._cache.store(KIND, key, header, {"bitcode": core.bitcode})
         self._known[key] = core
+
+    def _load(self, key: str) -> Core | None:
+        entry = None if self._cache is None else self._cache.load(KIND, key)
+        if entry is None or not self._fits(entry.header) or "bitcode" not in entry.sections:
+            return None
+        return Core(bytes(entry.sections["bitcode"]), str(entry.header["native"]))
 
     def _fits(self, header: dict[str, str]) -> bool:
         expected = (self._target.cpu, self._target.features)

@@ -5,8 +5,8 @@ function without wrappers calls nothing by itself; a shim gives it a C signature
 and the emitter refuses what is left over: a kernel that may raise, allocate or call libm names the symbol that
 betrays it instead of crashing later. (`cfunc` is not used: its objects call Python and Numba's memory manager.)
 
-    define void @"k_..."(i64 %args, i64 %tid, i64 %nthreads) {
-      %status = call i32 @"<numba's name>"(ptr %result, ptr %exception, i64 %args, i64 %tid, i64 %nthreads)
+    define void @"k_..."(i64 %0, i64 %1, i64 %2) {    ; args, tid, nthreads
+      %status = call i32 @"<numba's name>"(ptr %result, ptr %exception, i64 %0, i64 %1, i64 %2)
       ; a kernel that never raises returns the constant 0 and this branch disappears
       br (%status != 0), call void @kernel_may_raise()
     }
@@ -15,7 +15,7 @@ betrays it instead of crashing later. (`cfunc` is not used: its objects call Pyt
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -26,19 +26,19 @@ from jitopt.errors import CompileError
 ALLOWED_UNDEFINED = frozenset({"memcpy", "memmove", "memset"})
 """What an object may expect from the process that loads it: LLVM emits calls to these by itself."""
 
-RAISES = "kernel_may_raise"
+_RAISES = "kernel_may_raise"
 _MARK = "jitopt_kernel"
 
 _SHIM = """
 target triple = "{triple}"
 target datalayout = "{layout}"
-declare i32 @"{native}"(ptr, ptr, i64, i64, i64)
+declare i32 @"{native}"(ptr, ptr, {types})
 declare void @{raises}() nounwind
-define void @"{entry}"(i64 %args, i64 %tid, i64 %nthreads) nounwind {{
+define void @"{name}"({typed}) {attributes} {{
   %result = alloca ptr
   %exception = alloca ptr
   store ptr null, ptr %result
-  %status = call i32 @"{native}"(ptr %result, ptr %exception, i64 %args, i64 %tid, i64 %nthreads)
+  %status = call i32 @"{native}"(ptr %result, ptr %exception, {typed})
   %failed = icmp ne i32 %status, 0
   br i1 %failed, label %raised, label %done
 raised:
@@ -101,7 +101,7 @@ def check_object(code: bytes, entry: str) -> None:
     symbols = read_symbols(code)
     undefined = symbols.undefined - ALLOWED_UNDEFINED
     if undefined:
-        may_raise = RAISES in undefined
+        may_raise = _RAISES in undefined
         raise CompileError(
             f"the object expects {', '.join(sorted(undefined))}, which compiled kernels must do without",
             node=entry,
@@ -135,10 +135,19 @@ def native_module(dispatcher: Any) -> tuple[Any, str]:
 
 def close(module: Any, native: str, entry: str) -> None:
     """Add the shim, `entry`, which calls the function `native`, and make every other symbol of the module internal."""
-    shim = _SHIM.format(triple=module.triple, layout=module.data_layout, native=native, entry=entry, raises=RAISES)
-    module.link_in(llvm.parse_assembly(shim))
+    add_shim(module, native, entry, ["i64"] * 3)
     for number, symbol in enumerate(make_internal(module, entry)):
         symbol.name = f"{_identifier(symbol.name)}.{number}"  # Numba's counters would make equal kernels differ
+
+
+def add_shim(module: Any, native: str, name: str, types: Sequence[str], attributes: str = "nounwind") -> None:
+    """Define `name` in the module: a function of C's convention that calls Numba's function `native`."""
+    typed = ", ".join(f"{kind} %{number}" for number, kind in enumerate(types))
+    shim = _SHIM.format(
+        triple=module.triple, layout=module.data_layout, native=native, name=name, types=", ".join(types), typed=typed,
+        attributes=attributes, raises=_RAISES,
+    )  # fmt: skip
+    module.link_in(llvm.parse_assembly(shim))
 
 
 def make_internal(module: Any, keep: str) -> list[Any]:

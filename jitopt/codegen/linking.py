@@ -2,12 +2,7 @@
 
 Numba's part of compiling, typing and writing LLVM's IR, takes most of the time, so it is done once a core. A core calls
 the functions of `jitopt_kernels.simd.epilogue`; for each kernel its module is linked with the epilogue's under their
-symbols, and LLVM inlines the one into the other:
-
-    define void @jitopt_finish(<8 x float> %0, i64 %1, ..., i64 %4) alwaysinline {
-      %status = call i32 @"<numba's name>"(ptr %result, ptr %exception, <8 x float> %0, i64 %1, ..., i64 %4)
-      br (%status != 0), call void @kernel_may_raise()    ; as in the emitter's shim
-    }
+symbols, by the emitter's shim, and LLVM inlines the one into the other.
 """
 
 from __future__ import annotations
@@ -20,26 +15,7 @@ import llvmlite.binding as llvm
 from jitopt_kernels.linkage import SYMBOLS
 
 from jitopt.codegen.core import Core
-from jitopt.codegen.emitter import RAISES, close, kernel_dispatcher, make_internal, native_module, target_machine
-
-_SHIM = """
-target triple = "{triple}"
-target datalayout = "{layout}"
-declare i32 @"{native}"(ptr, ptr, {types})
-declare void @{raises}() nounwind
-define void @{name}({typed}) alwaysinline nounwind {{
-  %result = alloca ptr
-  %exception = alloca ptr
-  %status = call i32 @"{native}"(ptr %result, ptr %exception, {typed})
-  %failed = icmp ne i32 %status, 0
-  br i1 %failed, label %raised, label %done
-raised:
-  call void @{raises}()
-  br label %done
-done:
-  ret void
-}}
-"""
+from jitopt.codegen.emitter import add_shim, close, kernel_dispatcher, make_internal, native_module, target_machine
 
 
 def compile_core(kernel: Any) -> Core:
@@ -66,13 +42,7 @@ def link(core: Core, epilogue: Mapping[str, Any], entry: str, cpu: str, features
         body, native = native_module(epilogue[function])
         make_internal(body, keep=native)
         module.link_in(body)
-        types = declared[name]
-        typed = ", ".join(f"{kind} %{i}" for i, kind in enumerate(types))
-        shim = _SHIM.format(
-            triple=module.triple, layout=module.data_layout, native=native, name=name, types=", ".join(types),
-            typed=typed, raises=RAISES,
-        )  # fmt: skip
-        module.link_in(llvm.parse_assembly(shim))
+        add_shim(module, native, name, declared[name], "alwaysinline nounwind")
     close(module, core.native, entry)
     machine = target_machine(module, cpu, features)
     tuning = llvm.create_pipeline_tuning_options(speed_level=1)

@@ -6,7 +6,7 @@ holds the pieces; `render_*.py` hold a template family each; `templates.py` list
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jitopt.codegen.core import CORE
 from jitopt.ir.dtypes import BY_NAME
@@ -72,11 +72,12 @@ class Module:
         self.use("abi", "word")
         self.line(1, "scratch = word(args, 1) + tid * word(args, 2)")
 
-    def scalars(self, depth: int, scalars: Iterable[Scalar]) -> None:
-        """Every lane of each scalar's vector, from its word `<name>_word`."""
+    def scalars(self, depth: int, scalars: Iterable[Scalar], place: Mapping[str, str] | None = None) -> None:
+        """Every lane of each scalar's vector, from its word `<name>_word`, or from what `place` says in its stead."""
         for scalar in scalars:
             self.use("simd", "splat")
             word = f"{scalar.name}_word"
+            word = word if place is None else place[word]
             if scalar.dtype == "float32":
                 self.use("abi", "float_word")
                 word = f"float_word({word})"

@@ -7,10 +7,10 @@ mask; in blocked ones the lanes beyond C are stored as zero.
 
 from __future__ import annotations
 
+from jitopt_kernels.packing import LINE_BYTES
+
 from jitopt.codegen.render import Module, itemsize
 from jitopt.lower.spec import FIRST_WORD, Operand
-
-LINE_BYTES = 64
 
 
 def render_finish(m: Module, blocked: bool, ahead: int = 0) -> None:
@@ -33,13 +33,7 @@ def render_finish(m: Module, blocked: bool, ahead: int = 0) -> None:
 def _body(m: Module, masked: bool, blocked: bool) -> None:
     body = m.spec.body
     place = _places(m)
-    for scalar in body.scalars:
-        m.use("simd", "splat")
-        word = place[f"{scalar.name}_word"]
-        if scalar.dtype == "float32":
-            m.use("abi", "float_word")
-            word = f"float_word({word})"
-        m.line(1, f'{scalar.name} = splat({word}, "{scalar.dtype}", {m.spec.lanes})')
+    m.scalars(1, body.scalars, place)
     for operand in body.loads:
         m.load(1, Operand(operand.name, operand.dtype, "splat" if operand.inner == "splat" else "unit"),
                _address(operand, place), masked and not blocked)  # fmt: skip

@@ -100,8 +100,7 @@ def compile_text(
     text: str, key: str, cpu: str, features: str, *, path: str | None = None, assembly: bool = False,
     core: Core | None = None,
 ) -> Output:  # fmt: skip
-    """Compile the function `kernel` of a module text, whose core may be given; one that does not fit is
-    made again.
+    """Compile the function `kernel` of a module text, whose core may be given; one that does not fit is made again.
 
     The text is executed as a module whose file is `path`, or a name that only `linecache` knows, so tracebacks and
     debuggers show its lines. Raises what the text, Numba or the emitter raise.
@@ -113,22 +112,23 @@ def compile_text(
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     head, mark, tail = text.partition(CORE)
     names = _execute(head, filename, entry)
+
+    def output(module: Any, machine: Any, core: Core | None = None) -> Output:
+        return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "", core)
+
     if not mark:
-        module, machine = lower(_kernel(names), entry, cpu, features)
-        return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "")
+        return output(*lower(_kernel(names), entry, cpu, features))
     if core is not None:
         try:
-            module, machine = link(core, names, entry, cpu, features)
-            return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "", core)
+            return output(*link(core, names, entry, cpu, features), core)
         except (CompileError, RuntimeError):  # RuntimeError: LLVM cannot read it
-            core = None  # not what it says it is: made again
+            pass  # not what it says it is: made again
     from jitopt_kernels.simd import epilogue
 
     linked = {name: getattr(epilogue, name) for name in SYMBOLS}
     lines = "\n" * (head.count("\n") + 1)
     core = compile_core(_kernel(_execute(lines + tail, filename, entry, linked)))
-    module, machine = link(core, names, entry, cpu, features)
-    return Output(object_code(module, machine, entry), machine.emit_assembly(module) if assembly else "", core)
+    return output(*link(core, names, entry, cpu, features), core)
 
 
 def _execute(text: str, filename: str, name: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:

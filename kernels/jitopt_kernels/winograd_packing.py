@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from .packing import pack_b, tile_bytes
+from .packing import LINE_BYTES, pack_b, tile_bytes
 
 TAPS = 3
 POINTS: dict[int, tuple[float, ...]] = {2: (1.0,), 4: (0.625, 1.5)}
 """Positive points of each tile of m x m outputs; 0, their negatives and infinity belong to them."""
 
-LINE_BYTES = 64  # also added to the stride of positions: powers of two would meet in few sets of the cache
 # Bytes a thread's transformed tiles should take, to stay in an L2 cache; tiles a block should hold, for the weights
 # are read once a block.
 _CACHE_BYTES, _FEW_TILES, _MANY_TILES = 384 * 1024, 12, 48

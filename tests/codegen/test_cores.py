@@ -91,7 +91,7 @@ def test_the_core_is_not_compiled_again(target, cache, monkeypatch):
     monkeypatch.setattr(compiler, "compile_text", spy)
     compile_kernels([second], target, cache=cache, workers=0)
     assert len(given) == 1
-    assert given[0] == Cores(target, cache).find(first.core)
+    assert given[0] == Cores(target, cache, [first.core]).find(first.core)
 
 
 def test_a_given_core_makes_the_same_code(target):
@@ -124,14 +124,14 @@ def test_a_damaged_core_is_made_again(target, cache):
     path.write_bytes(path.read_bytes()[:-40])
     kernels = compile_kernels([second], target, cache=cache)
     assert np.array_equal(run(second.key, kernels[second.key].object, target), np.arange(11, dtype=np.float32) - 1)
-    assert Cores(target, cache).find(first.core) is not None
+    assert Cores(target, cache, [first.core]).find(first.core) is not None
 
 
 def test_a_core_of_another_target_is_not_taken(target, cache):
-    Cores(target, cache).keep("a" * 32, Core(b"code", "name"))
+    Cores(target, cache, []).keep("a" * 32, Core(b"code", "name"))
     entry = cache.load(KIND, "a" * 32)
     cache.store(KIND, "a" * 32, {**entry.header, "features": "+other"}, {"bitcode": b"code"})
-    assert Cores(target, cache).find("a" * 32) is None
+    assert Cores(target, cache, ["a" * 32]).find("a" * 32) is None
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -161,17 +161,17 @@ def test_functions_of_one_name_in_core_and_epilogue_stay_apart(target):
 @pytest.mark.parametrize("core", [Core(b"BC no bitcode", "kernel"), Core(b"", "kernel")], ids=["garbage", "empty"])
 def test_a_core_that_is_something_else_is_made_again(core, workers, target, cache):
     source = KernelSource.of(text("acc * 2"), target)
-    Cores(target, cache).keep(source.core, core)
+    Cores(target, cache, []).keep(source.core, core)
     code = compile_kernels([source], target, cache=cache, workers=workers)[source.key].object
     assert np.array_equal(run(source.key, code, target), np.arange(11, dtype=np.float32) * 2)
-    assert Cores(target, cache).find(source.core) not in (core, None)
+    assert Cores(target, cache, [source.core]).find(source.core) not in (core, None)
 
 
 def test_a_core_without_its_kernel_is_made_again(target, cache):
     first, second = (KernelSource.of(text(formula), target) for formula in ("acc * 2", "acc - 1"))
     compile_kernels([first], target, cache=cache)
-    found = Cores(target, cache).find(first.core)
-    Cores(target, cache).keep(first.core, Core(found.bitcode, "another"))
+    found = Cores(target, cache, [first.core]).find(first.core)
+    Cores(target, cache, []).keep(first.core, Core(found.bitcode, "another"))
     code = compile_kernels([second], target, cache=cache)[second.key].object
     assert np.array_equal(run(second.key, code, target), np.arange(11, dtype=np.float32) - 1)
-    assert Cores(target, cache).find(first.core).native != "another"
+    assert Cores(target, cache, [first.core]).find(first.core).native != "another"

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 
 from jitopt import load_graph
+from jitopt.evidence import widened
 from jitopt.ir.interpreter import Interpreter
-from jitopt.ir.types import TensorType
 from jitopt.ops import find
 
 Feeds = Mapping[str, np.ndarray]
@@ -46,14 +46,7 @@ class Float64Reference:
     """
 
     def __init__(self, path: Path, outputs: Sequence[str] | None = None) -> None:
-        graph = load_graph(path)
-        for value in graph.values():
-            array = value.constant
-            if array is not None and array.dtype == np.float32 and all(node.op != "Resize" for node, _ in value.uses):
-                value.constant = array = array.astype(np.float64)
-            narrow = isinstance(value.type, TensorType) and value.type.dtype.name == "float32"
-            if narrow and (array is None or array.dtype == np.float64):
-                value.type = value.tensor.with_dtype("float64")
+        graph = widened(load_graph(path))
         self.outputs = [value.name for value in graph.outputs] if outputs is None else list(outputs)
         self._interpreter = Interpreter(graph, find)
 

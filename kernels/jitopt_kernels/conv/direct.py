@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitopt_kernels.abi import share
-from jitopt_kernels.packing import TAP_BYTES, ZERO_BYTES, tile_bytes, window_line
+from jitopt_kernels.packing import LINE_BYTES, TAP_BYTES, ZERO_BYTES, tile_bytes, window_line
 from jitopt_kernels.simd import inlined, load_scalar, prefetch, tile_finish, tile_finish_tail, tile_zeros
 from jitopt_kernels.simd.partial import tile_plus, tile_store
 from jitopt_kernels.simd.rows import rank_rows, rows_advance, rows_load
@@ -33,7 +33,6 @@ from jitopt_kernels.tiling import (
 
 from .window import clear_zeros, fill_window, set_taps
 
-LINE_BYTES = 64
 FEW_POSITIONS = 49  # the maps on which the next weights should arrive in time: 7 x 7
 
 

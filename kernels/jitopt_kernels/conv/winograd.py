@@ -16,10 +16,10 @@ from typing import Any
 
 from jitopt_kernels.abi import share
 from jitopt_kernels.gemm import make_gemm
-from jitopt_kernels.packing import tile_bytes
+from jitopt_kernels.packing import LINE_BYTES, tile_bytes
 from jitopt_kernels.simd import inlined, load, prefetch, splat, store, tail_mask
 from jitopt_kernels.tiling import merged
-from jitopt_kernels.winograd_packing import LINE_BYTES, TAPS
+from jitopt_kernels.winograd_packing import TAPS
 
 from .winograd_lines import make_input_line, make_output_line
 
@@ -58,6 +58,7 @@ def make_winograd(
         rows, columns = (out_h + outputs - 1) // outputs, (out_w + outputs - 1) // outputs
         tiles, depth, panels = images * rows * columns, blocks * vec, (channels + width_ - 1) // width_
         panel_bytes, product_bytes = depth * width_, panels * width_ * 4
+        # A line more a position: powers of two would meet in few sets of the cache.
         v_step, m_step = depth + LINE_BYTES, product_bytes + LINE_BYTES
         v_tile, m_tile = positions * v_step, positions * m_step
         sums = scratch + 2 * square
